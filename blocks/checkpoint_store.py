@@ -1,0 +1,139 @@
+"""The checkpoint store as a Prefect block: where steps leave their checkpoints, and Prefect's result storage for them.
+
+Prefect asks its result storage for a key before it runs a task; this block answers with the checkpoint of that fingerprint,
+in a result record that is made as it is asked for and never stored (a stored one names the serializer that reads it, and is
+obeyed). What always holds: nothing but our own records is read or written through Prefect, and a record that Prefect wants
+to write must have been committed by the step itself.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any, ClassVar
+
+from prefect.filesystems import WritableFileSystem
+from prefect.results import ResultRecord, ResultRecordMetadata  # type: ignore[attr-defined]
+from pydantic import Field, PrivateAttr, SecretStr, field_validator
+
+from geocairn.blocks.checkpoint_serializer import CheckpointSerializer
+from geocairn.checkpoint import is_fingerprint
+from geocairn.published import target_stands
+from geocairn.s3 import S3Settings
+from geocairn.stores.checkpoints import CheckpointStore
+from geocairn.stores.opening import open_store
+from geocairn.workspace import DEFAULT_SCOPE, Workspace, default_store
+
+
+class CheckpointStoreBlock(WritableFileSystem):
+    """Where geocairn keeps checkpoints: a folder, or any S3-compatible service.
+
+    Example:
+        Save one and use it as a flow's result storage:
+        ```python
+        from geocairn.blocks import CheckpointStoreBlock
+
+        CheckpointStoreBlock(url="s3://geo/checkpoints", endpoint="http://127.0.0.1:8333").save("shared")
+        store = CheckpointStoreBlock.load("shared")
+        ```
+    """
+
+    _block_type_name: ClassVar[str | None] = "geocairn checkpoint store"
+    _block_type_slug: ClassVar[str | None] = "geocairn-checkpoint-store"
+    _description: ClassVar[str | None] = (
+        "Checkpoints of geoprocessing steps as GeoParquet, in a folder or in S3-compatible storage."
+    )
+    _documentation_url: ClassVar[Any] = "https://pypi.org/project/geocairn/"
+
+    url: str = Field(
+        default="",
+        title="Address",
+        description="A folder, or s3://bucket/prefix; empty for the default (GEOCAIRN_STORE, else the folder .geocairn)",
+        examples=["s3://geo/checkpoints", "/srv/geocairn"],
+    )
+    endpoint: str | None = Field(
+        default=None, description="URL of the S3 service; AWS when empty", examples=["http://127.0.0.1:8333"]
+    )
+    region: str | None = Field(default=None, description="Region of the S3 service", examples=["eu-central-1"])
+    path_style: bool | None = Field(
+        default=None, description="Address buckets by path; by default where an endpoint is set"
+    )
+    profile: str | None = Field(default=None, description="Profile of the AWS configuration files")
+    access_key: str | None = Field(default=None, description="Access key id; by default from environment or profile")
+    secret_key: SecretStr | None = Field(default=None, description="Secret access key")
+    session_token: SecretStr | None = Field(default=None, description="Session token of temporary credentials")
+    scope: str = Field(
+        default=DEFAULT_SCOPE,
+        description="Who runs plans on this store: results from private sources are shared within a scope only",
+    )
+    time_to_live_days: float | None = Field(
+        default=7.0, gt=0, description="Days for which a checkpoint is kept; empty for ever", examples=[7]
+    )
+
+    _store: CheckpointStore | None = PrivateAttr(default=None)
+
+    @field_validator("url")
+    @classmethod
+    def _known_address(cls, value: str) -> str:
+        if value:
+            open_store(value, settings=S3Settings())  # refuses an address of another kind; makes no request
+        return value
+
+    @property
+    def s3(self) -> S3Settings | None:
+        """The S3 settings, or None where the block states none and the environment decides."""
+        stated = (self.endpoint, self.region, self.path_style, self.profile, self.access_key, self.secret_key)
+        if all(value is None for value in stated):
+            return None
+        return S3Settings(
+            endpoint=self.endpoint,
+            region=self.region,
+            path_style=self.path_style,
+            profile=self.profile,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            session_token=self.session_token,
+        )
+
+    @property
+    def store(self) -> CheckpointStore:
+        """The checkpoint store behind the block."""
+        if self._store is None:
+            ttl = dt.timedelta(days=self.time_to_live_days) if self.time_to_live_days is not None else None
+            address = self.url or default_store()
+            self._store = open_store(address, settings=self.s3, scope=self.scope, ttl=ttl)
+        return self._store
+
+    def workspace(self) -> Workspace:
+        """Return the workspace of runs on this store, with relative paths taken from the working directory."""
+        return Workspace(self.store, self.scope, Path.cwd(), self.s3)
+
+    def _resolve_path(self, path: str) -> Any:
+        """Tell Prefect that there is no path of its own to check: keys are fingerprints."""
+        return None
+
+    def _record(self, path: str) -> bytes:
+        if not is_fingerprint(path):
+            raise ValueError(f"{path!r} is no fingerprint: the checkpoint store holds nothing else")
+        checkpoint = self.store.get(path)
+        if checkpoint is None or not target_stands(checkpoint, self.workspace()):
+            raise ValueError(f"there is no checkpoint {path}")
+        metadata = ResultRecordMetadata(
+            serializer=CheckpointSerializer(), storage_key=path, storage_block_id=self._block_document_id
+        )
+        return bytes(ResultRecord(result=checkpoint, metadata=metadata).serialize())
+
+    # Prefect calls these from sync and async code alike; `_sync` is part of how it does so.
+    def read_path(self, path: str, _sync: bool | None = None) -> bytes:  # type: ignore[override]
+        """Return the checkpoint of a fingerprint as the result record that Prefect expects."""
+        return self._record(path)
+
+    def write_path(self, path: str, content: bytes, _sync: bool | None = None) -> None:  # type: ignore[override]
+        """Accept nothing: a step commits its checkpoint itself, and no other result belongs here."""
+
+    async def aread_path(self, path: str) -> bytes:
+        """Return the checkpoint of a fingerprint as the result record that Prefect expects."""
+        return self._record(path)
+
+    async def awrite_path(self, path: str, content: bytes) -> None:
+        """Accept nothing; see `write_path`."""

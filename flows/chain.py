@@ -1,0 +1,193 @@
+"""A decided plan as Prefect task runs: what is there shows as Cached, what is missing is computed, branches side by side.
+
+What always holds: fingerprints and need come from the one decision; a step whose source changed or whose input's layer was
+lost sends the whole plan back to the decision, a bounded number of times; whatever finished stays in the store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prefect.futures import PrefectFuture
+
+from geocairn.answer import Answer, StepOutcome
+from geocairn.checkpoint import Checkpoint, LayerFacts
+from geocairn.decide import Decision, Verdict, decide, decision_record
+from geocairn.execution import Run
+from geocairn.failure import SourceChanged
+from geocairn.plan.graph import Graph
+from geocairn.stores.belief import LayerLost
+from geocairn.stores.runs import RunInFlight
+from geocairn.stores.traces import read_decision, write_decision
+from geocairn.tasks.runs import new_run, register, unregister
+from geocairn.tasks.step import StepTask, step
+from geocairn.workspace import Workspace
+
+ROUNDS = 3
+"""How often a plan is decided again because a source changed or a layer was lost."""
+
+Listener = Callable[[str, str, str], None]
+"""Told the name, the operation and the outcome of a node as it ends."""
+
+
+def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listener | None = None) -> tuple[Answer, Run]:
+    """Run a checked plan inside a Prefect flow run and return its answer.
+
+    Parameters
+    ----------
+    graph : the plan.
+    workspace : where it runs.
+    run_id : the flow run's id.
+    listener : hears of each node as it ends.
+    """
+    started = time.monotonic()
+    run = register(new_run(run_id, workspace))
+    store = workspace.store
+    try:
+        for attempt in range(1, ROUNDS + 1):
+            previous = read_decision(store, workspace.scope, graph.plan.name)
+            decision = decide(graph, workspace, previous=previous)
+            with RunInFlight(store, run_id, decision.fingerprints()):
+                outcomes = _Round(decision, run, listener).run()
+            reached = {name for name, outcome in outcomes.items() if outcome.outcome in ("reused", "computed")}
+            write_decision(
+                store, workspace.scope, graph.plan.name, decision_record(decision, previous, reached=reached)
+            )
+            again = [outcome.error for outcome in outcomes.values() if isinstance(outcome.error, SourceChanged | LayerLost)]
+            if not again or attempt == ROUNDS:
+                break
+            run.notice("plan", f"decided again: {again[0]}")
+        answer = Answer(run_id, decision, outcomes)
+        answer.seconds = time.monotonic() - started
+        return answer, run
+    finally:
+        unregister(run_id)
+        store.clear_run(run_id)
+
+
+class _Round:
+    """One pass over a decided plan."""
+
+    def __init__(self, decision: Decision, run: Run, listener: Listener | None) -> None:
+        self.decision = decision
+        self.run_ = run
+        self.listener = listener
+        self.futures: dict[str, PrefectFuture[Checkpoint]] = {}
+        self.outcomes: dict[str, StepOutcome] = {}
+
+    def run(self) -> dict[str, StepOutcome]:
+        """Submit everything that is needed, wait for it, and say what became of each node."""
+        for name, verdict in self.decision.verdicts.items():
+            if verdict.failure is not None:
+                self._end(verdict, StepOutcome("failed", error=verdict.failure))
+            elif verdict.outcome == "not_needed":
+                self._end(verdict, StepOutcome("not_needed"))
+            elif self._reachable(verdict):
+                self.futures[name] = self._submit(verdict)
+            else:
+                self._end(verdict, StepOutcome("not_reached"))
+        for name, future in self.futures.items():
+            future.wait()
+            self._end(self.decision.verdicts[name], self._outcome(self.decision.verdicts[name], future))
+        return {name: self.outcomes[name] for name in self.decision.verdicts}
+
+    def _reachable(self, verdict: Verdict) -> bool:
+        if verdict.outcome == "reuse":
+            return True
+        ended = [self.outcomes.get(name) for name in verdict.node.input_names]
+        return not any(outcome is not None and outcome.outcome in ("failed", "not_reached") for outcome in ended)
+
+    def _submit(self, verdict: Verdict) -> PrefectFuture[Checkpoint]:
+        node, task = verdict.node, self._task(verdict)
+        inputs: dict[str, Any] = {}
+        for role, names in node.inputs.items():
+            inputs[role] = (
+                self._input(names) if isinstance(names, str) else [self._input(name) for name in names]
+            )
+        parameters = {
+            _argument(task, name): getattr(node.parameters, name) for name in sorted(node.parameters.model_fields_set)
+        }
+        future: PrefectFuture[Checkpoint] = task.submit(**inputs, **parameters)
+        return future
+
+    def _task(self, verdict: Verdict) -> StepTask:
+        node = verdict.node
+        options: dict[str, Any] = {
+            "step_name": node.name.removeprefix("output:"),
+            "pinned": verdict.pinned,
+            "context_names": tuple(node.output.context) if node.output is not None else None,
+        }
+        plan_step = node.step
+        if plan_step is not None:
+            options |= {
+                "expect": plan_step.expect,
+                "allow_empty": plan_step.allow_empty,
+                "on_invalid": plan_step.on_invalid,
+                "checkpoint": plan_step.checkpoint,
+                "retention": plan_step.retention,
+                "backends": plan_step.backends,
+                "retries": plan_step.retries,
+            }
+            if plan_step.timeout is not None:
+                options["timeout_seconds"] = plan_step.timeout
+        return step(node.operation).with_options(**options)
+
+    def _input(self, name: str) -> Any:
+        """Return what a task takes for an input: the future of its node, or a stand-in that carries the fingerprint."""
+        return self.futures[name] if name in self.futures else stand_in(self.decision.verdicts[name])
+
+    def _outcome(self, verdict: Verdict, future: PrefectFuture[Checkpoint]) -> StepOutcome:
+        state = future.state
+        attempts = self.run_.attempts.get(verdict.node.name.removeprefix("output:"), [])
+        if state.is_completed():
+            result: Any = state.result(raise_on_failure=False)
+            outcome = "reused" if verdict.outcome == "reuse" or state.name == "Cached" else "computed"
+            return StepOutcome(outcome, result, attempts)
+        if state.name == "NotReady" or state.is_pending():
+            return StepOutcome("not_reached")
+        error: Any = state.result(raise_on_failure=False)
+        if not isinstance(error, BaseException):
+            error = RuntimeError(state.message or f"the task run ended as {state.name}")
+        return StepOutcome("failed", None, attempts, error)
+
+    def _end(self, verdict: Verdict, outcome: StepOutcome) -> None:
+        self.outcomes[verdict.node.name] = outcome
+        if self.listener is not None:
+            self.listener(verdict.node.name, verdict.node.operation.name, outcome.outcome)
+
+
+def _argument(task: StepTask, field_name: str) -> str:
+    """Return the task's argument for a parameter: its public name, where no input has it."""
+    field = task.operation.parameters.model_fields[field_name]
+    alias = field.alias or field_name
+    return alias if alias not in {role.name for role in task.operation.roles} else field_name
+
+
+def stand_in(verdict: Verdict) -> Checkpoint:
+    """Return a checkpoint that carries a fingerprint only, for the input of a step that is reused."""
+    return verdict.checkpoint or Checkpoint(
+        fingerprint=verdict.fingerprint,
+        kind="step",
+        operation=verdict.node.operation.name,
+        version="",
+        parameters={},
+        inputs={},
+        facts=LayerFacts(rows=0),
+    )
+
+
+def trace_of(answer: Answer, run: Run | None, started: float, ended: float, plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the trace of a run: the answer, and everything else that happened."""
+    from geocairn.checkpoint import format_time
+
+    return {
+        "run_id": answer.run_id,
+        "started": format_time(started),
+        "ended": format_time(ended),
+        "plan": dict(plan),
+        "answer": answer.as_json(),
+        "notices": list(run.notices) if run is not None else [],
+        "attempts": dict(run.attempts) if run is not None else {},
+    }

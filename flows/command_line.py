@@ -1,0 +1,230 @@
+"""The command line: `geocairn run`, `status`, `check`, `operations`, `show`, `trace`, `dev`.
+
+Commands load what they need when they run: `--help` loads nothing, `status` and an unchanged `run` neither Prefect nor
+geopandas. What always holds: exit code 0 done, 1 halted, 2 the plan or the command is wrong, 3 an input failure wants a
+decision, 4 the budget for transient failures is spent; with `--json` one object on standard output and nothing else there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from geocairn.plan.check import Checked
+    from geocairn.plan.document import Document
+    from geocairn.workspace import Workspace
+
+_started = time.time()
+
+STORE = click.option("--store", metavar="URL", help="Folder or s3://bucket/prefix of the checkpoints [.geocairn]")
+SCOPE = click.option("--scope", metavar="S", help="Who runs it: results from private sources stay in a scope [default]")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on standard output")
+SET = click.option("--set", "settings", multiple=True, metavar="STEP.PARAM=VALUE", help="Set a parameter of a step")
+PLAN = click.argument("plan", type=click.Path(path_type=Path))
+
+
+class _Commands(click.Group):
+    """The commands, with every failure as one message and its exit code."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run a command; failures become messages and exit codes."""
+        from geocairn.failure import Failure, FailureClass
+
+        try:
+            return super().invoke(context)
+        except Failure as failure:
+            code = {FailureClass.INPUT: 3, FailureClass.TRANSIENT: 4}.get(failure.failure_class, 1)
+            _fail(context, str(failure), failure.failure_class.value, code)
+        except ValueError as error:
+            from geocairn.plan.complaint import PlanError
+
+            if not isinstance(error, PlanError):
+                raise
+            _fail(context, str(error), "plan", 2, complaints=error.as_json())
+        return None
+
+
+def _fail(context: click.Context, message: str, kind: str, code: int, **more: Any) -> None:
+    if context.params.get("as_json") or "--json" in sys.argv:
+        from geocairn.flows.report import print_json
+
+        status = "needs_input" if kind == "input" else "halted"
+        print_json({"status": "wrong" if code == 2 else status, "failure": {"class": kind, "message": message, **more}})
+    click.echo(message, err=True)
+    context.exit(code)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("-C", "directory", type=click.Path(exists=True, file_okay=False), help="Work in this folder")
+@click.version_option(package_name="geocairn")
+def main(directory: str | None) -> None:
+    """Run chains of geoprocessing steps that resume where they failed."""
+    if directory is not None:
+        os.chdir(directory)
+
+
+@main.command()
+@PLAN
+@SET
+@STORE
+@SCOPE
+@JSON
+@click.option("--record", is_flag=True, help="Make a Prefect run of it even when nothing has to be computed")
+def run(
+    plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, as_json: bool, record: bool
+) -> None:
+    """Run a plan: reuse what is there, compute what is missing, publish the outputs."""
+    from geocairn.flows.local_run import run_recorded
+    from geocairn.flows.quick_answer import keep_decision, quick_answer
+    from geocairn.flows.report import print_answer, print_remarks
+
+    document, checked, workspace = _prepared(plan, settings, store, scope)
+    if not as_json:
+        print_remarks(checked, document)
+    if not record:
+        from geocairn.decide import decide
+        from geocairn.stores.traces import read_decision
+
+        previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
+        decision = decide(checked.graph, workspace, previous=previous)
+        answer = quick_answer(decision, workspace, document, _started)
+        if answer is not None:
+            keep_decision(decision, workspace, previous)
+            print_answer(answer.as_json(), as_json, "nothing to compute: every result is there")
+            sys.exit(answer.exit_code)
+    found, code = run_recorded(document, checked.graph, workspace, store, scope, quiet=as_json)
+    print_answer(found, as_json)
+    sys.exit(code)
+
+
+@main.command()
+@PLAN
+@SET
+@STORE
+@SCOPE
+@JSON
+def status(plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, as_json: bool) -> None:
+    """Say what a run would reuse and compute, and for each stale step what changed."""
+    from geocairn.decide import decide, status_record
+    from geocairn.flows.report import print_json, print_remarks, print_status
+    from geocairn.stores.traces import read_decision
+
+    document, checked, workspace = _prepared(plan, settings, store, scope)
+    previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
+    record = status_record(decide(checked.graph, workspace, previous=previous))
+    if as_json:
+        print_json(record)
+    else:
+        print_remarks(checked, document)
+        print_status(record)
+
+
+@main.command()
+@PLAN
+@SET
+@STORE
+@SCOPE
+@JSON
+def check(plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, as_json: bool) -> None:
+    """Validate a plan: all complaints at once, each with line, step and field."""
+    from geocairn.flows.report import print_json, print_remarks
+
+    document, checked, _ = _prepared(plan, settings, store, scope)
+    if as_json:
+        print_json({"status": "right", "remarks": [remark.text(document.name) for remark in checked.remarks]})
+    else:
+        print_remarks(checked, document)
+        nodes = checked.graph.nodes.values()
+        steps = sum(node.kind == "step" for node in nodes)
+        click.echo(f"{document.name}: the plan is right ({steps} steps)")
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--json-schema", is_flag=True, help="Print the schema in the form that function-calling models take")
+def operations(name: str | None, json_schema: bool) -> None:
+    """List the operations, or explain one. NAME may also be `plan`, for the schema of a plan."""
+    from geocairn.flows.report import print_json, print_operation, print_operations
+    from geocairn.operations.registry import operations as known
+    from geocairn.plan.model import plan_schema
+
+    if name == "plan":
+        print_json(plan_schema())
+    elif name is not None and name not in known:
+        from geocairn.nearest import did_you_mean
+
+        raise click.UsageError(f"there is no operation {name!r}{did_you_mean(name, known)}")
+    elif json_schema:
+        print_json(known[name].schema() if name else [known[each].schema() for each in sorted(known)])
+    elif name is not None:
+        print_operation(known[name])
+    else:
+        print_operations(known)
+
+
+@main.command()
+@click.argument("fingerprint")
+@STORE
+@SCOPE
+@JSON
+def show(fingerprint: str, store: str | None, scope: str | None, as_json: bool) -> None:
+    """Show a checkpoint by its fingerprint, or by the beginning of it."""
+    from geocairn.flows.report import print_checkpoint
+    from geocairn.flows.showing import find_checkpoint
+
+    print_checkpoint(find_checkpoint(fingerprint, _workspace(store, scope)), as_json)
+
+
+@main.command()
+@click.argument("run_id", metavar="RUN")
+@STORE
+@SCOPE
+@JSON
+def trace(run_id: str, store: str | None, scope: str | None, as_json: bool) -> None:
+    """Show what happened in a run, by its id or the beginning of it."""
+    from geocairn.flows.report import print_trace
+    from geocairn.stores.traces import read_trace
+
+    workspace = _workspace(store, scope)
+    print_trace(read_trace(workspace.store, run_id, {workspace.scope}), as_json)
+
+
+@main.command()
+@click.option("--stop", is_flag=True, help="Stop it")
+def dev(stop: bool) -> None:
+    """Show, or stop, the Prefect server of local runs."""
+    from geocairn.flows import local_server
+
+    if stop:
+        stopped = local_server.stop()
+        click.echo(f"stopped the server at {stopped.ui}" if stopped else "no local server was running")
+        return
+    server = local_server.running_server()
+    click.echo(f"a server runs at {server.ui} (process {server.pid})" if server else "no local server is running")
+
+
+def _workspace(store: str | None, scope: str | None) -> Workspace:
+    from geocairn.workspace import open_workspace
+
+    return open_workspace(store, scope=scope)
+
+
+def _prepared(
+    plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None
+) -> tuple[Document, Checked, Workspace]:
+    from geocairn.flows.planning import checked_plan
+    from geocairn.plan.document import read_document
+
+    workspace = _workspace(store, scope)
+    document = read_document(plan)
+    return document, checked_plan(document, workspace, list(settings)), workspace
+
+
+if __name__ == "__main__":
+    main()

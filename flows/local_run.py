@@ -1,0 +1,67 @@
+"""A local run with a Prefect record: the server is brought up while Prefect loads, the flow runs in this process."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from geocairn.answer import EXIT_CODES
+from geocairn.flows import local_server
+from geocairn.plan.document import Document
+from geocairn.plan.graph import Graph
+from geocairn.workspace import Workspace
+
+
+def run_recorded(
+    document: Document, graph: Graph, workspace: Workspace, store: str | None, scope: str | None, *, quiet: bool
+) -> tuple[dict[str, Any], int]:
+    """Run a checked plan as a Prefect flow and return its answer and exit code.
+
+    Parameters
+    ----------
+    document, graph : the plan.
+    workspace : where it runs.
+    store, scope : as the command line stated them.
+    quiet : whether standard output belongs to the answer alone; progress then goes nowhere.
+    """
+    server = _server(quiet)
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    import geopandas  # noqa: F401 - loaded here, while the server comes up
+
+    from geocairn.blocks import CheckpointStoreBlock
+    from geocairn.flows.progress import progress
+    from geocairn.flows.run_chain import ChainHalted, listen, run_chain
+
+    if server is not None:
+        local_server.wait_until_healthy(server)
+    block = CheckpointStoreBlock(url=store or "", scope=workspace.scope)
+    run_chain.result_storage = block
+    with progress(graph, quiet=quiet) as listener:
+        listen(listener)
+        try:
+            state: Any = run_chain(plan=document.values, return_state=True)
+        finally:
+            listen(None)
+    if state.is_completed():
+        return dict(state.result()), EXIT_CODES["done"]
+    error = state.result(raise_on_failure=False)
+    if not isinstance(error, ChainHalted):
+        raise error
+    answer = error.answer
+    failure = answer["failure"]["class"]
+    code = {"input": EXIT_CODES["needs_input"], "transient": EXIT_CODES["transient"]}.get(failure, EXIT_CODES["halted"])
+    return answer, code
+
+
+def _server(quiet: bool) -> local_server.LocalServer | None:
+    """Return the local server, started if need be; None where the user's own settings name one."""
+    if local_server.stated_api_url() is not None:
+        return None
+    server, started = local_server.launch()
+    os.environ["PREFECT_API_URL"] = server.url
+    if started and not quiet:
+        click.echo(f"starting a local Prefect server for this run and the next ones: {server.ui} (geocairn dev)", err=True)
+    return server

@@ -1,0 +1,279 @@
+"""The decision: what of a plan is there to be reused, what must be computed, and why.
+
+Fingerprints are made forwards, from the sources' pinned versions; need is decided backwards, from the outputs. What always
+holds: `status`, `run` and the flow use this one decision; a look-up that failed is raised and never taken for a miss; a step
+whose checkpoint is missing but whose consumers are all there is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from geocairn.checkpoint import Checkpoint
+from geocairn.expectation import unmet
+from geocairn.failure import InputFailure
+from geocairn.fingerprint import components, fingerprint, publication_record, step_record
+from geocairn.pinning import PinnedSource, pin
+from geocairn.plan.graph import Graph, Node
+from geocairn.published import target_stands, target_uri
+from geocairn.stores.belief import LookUp
+from geocairn.workspace import Workspace
+
+Outcome = Literal["reuse", "compute", "not_needed"]
+
+_PRESENT = "present"
+
+
+@dataclass(frozen=True)
+class Because:
+    """One component that makes a step stale, with its value before and now."""
+
+    component: str
+    before: Any
+    now: Any
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {"component": self.component, "before": self.before, "now": self.now}
+
+
+@dataclass
+class Verdict:
+    """What was decided about one node."""
+
+    node: Node
+    fingerprint: str
+    record: Mapping[str, Any]
+    found: LookUp
+    outcome: Outcome = "not_needed"
+    because: list[Because] = field(default_factory=list)
+    pinned: PinnedSource | None = None
+    moved: bool = False
+    """For a publication: whether what lies at the target is not what was published there."""
+    failure: InputFailure | None = None
+    """For a reused step: the plan's present expectation that its recorded facts do not meet."""
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The believed checkpoint, if there is one; of a publication only while its output stands."""
+        return None if self.moved else self.found.checkpoint
+
+    @property
+    def present(self) -> bool:
+        """Whether its result is there to be reused."""
+        return self.checkpoint is not None
+
+    @property
+    def missing_because(self) -> str:
+        """Why its result is not there."""
+        return "output missing or changed" if self.moved else self.found.reason
+
+
+@dataclass
+class Decision:
+    """What was decided about a plan."""
+
+    graph: Graph
+    verdicts: dict[str, Verdict]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether everything that the run is for is there, checked, under its fingerprint."""
+        return not self.to_compute and not self.failures
+
+    @property
+    def to_compute(self) -> list[Verdict]:
+        """What must be read, computed or published, in order."""
+        return [verdict for verdict in self.verdicts.values() if verdict.outcome == "compute"]
+
+    @property
+    def failures(self) -> list[Verdict]:
+        """Reused steps that do not meet the plan's present expectations."""
+        return [verdict for verdict in self.verdicts.values() if verdict.failure is not None]
+
+    @property
+    def of_steps(self) -> list[Verdict]:
+        """The verdicts of the plan's steps."""
+        return [verdict for verdict in self.verdicts.values() if verdict.node.kind == "step"]
+
+    def fingerprints(self) -> list[str]:
+        """Return the fingerprints that a run of this decision may read."""
+        return [verdict.fingerprint for verdict in self.verdicts.values()]
+
+
+def decide(graph: Graph, workspace: Workspace, *, previous: Mapping[str, Any] | None = None) -> Decision:
+    """Decide what of a plan to reuse and what to compute.
+
+    Parameters
+    ----------
+    graph : the checked plan.
+    workspace : its store, scope and folder.
+    previous : the plan's last decision, to say what changed; see `decision_record`.
+
+    Raises
+    ------
+    Failure : when a source is not there, or the store does not answer; never a miss.
+    """
+    verdicts = _forwards(graph, workspace)
+    found = workspace.store.look_up_many([verdict.fingerprint for verdict in verdicts.values()])
+    for verdict in verdicts.values():
+        verdict.found = found[verdict.fingerprint]
+        if verdict.node.kind == "publication" and verdict.checkpoint is not None:
+            verdict.moved = not target_stands(verdict.checkpoint, workspace)
+    _backwards(graph, verdicts)
+    for verdict in verdicts.values():
+        _hold(verdict)
+        if verdict.outcome == "compute":
+            verdict.because = _because(verdict, (previous or {}).get("nodes", {}).get(verdict.node.name))
+    return Decision(graph, verdicts)
+
+
+def _forwards(graph: Graph, workspace: Workspace) -> dict[str, Verdict]:
+    verdicts: dict[str, Verdict] = {}
+    for node in graph.nodes.values():
+        inputs = {
+            role: verdicts[names].fingerprint if isinstance(names, str) else [verdicts[name].fingerprint for name in names]
+            for role, names in node.inputs.items()
+        }
+        pinned = None
+        if node.kind == "source":
+            assert node.source is not None
+            try:
+                pinned = pin(node.source, workspace)
+            except InputFailure as failure:
+                raise failure.at(f"source {node.name}") from None
+            record: Mapping[str, Any] = pinned.record
+        elif node.kind == "publication":
+            record = publication_record(node.parameters, target_uri(node.parameters, workspace), inputs)
+        else:
+            assert node.step is not None
+            record = step_record(node.step, node.operation, node.parameters, inputs)
+        print_ = pinned.fingerprint if pinned is not None else fingerprint(record)
+        verdicts[node.name] = Verdict(node, print_, record, LookUp(print_, None, None, "missing"), pinned=pinned)
+    return verdicts
+
+
+def _backwards(graph: Graph, verdicts: dict[str, Verdict]) -> None:
+    waiting = [node.name for node in graph.targets]
+    seen: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        verdict = verdicts[name]
+        if verdict.present:
+            verdict.outcome = "reuse"
+            continue
+        verdict.outcome = "compute"
+        waiting += verdict.node.input_names
+    for verdict in verdicts.values():
+        if verdict.node.name not in seen and verdict.present:
+            verdict.outcome = "reuse"
+
+
+def _hold(verdict: Verdict) -> None:
+    """Hold a reused checkpoint's facts against the plan's present expectations."""
+    step, checkpoint = verdict.node.step, verdict.checkpoint
+    if verdict.outcome != "reuse" or checkpoint is None or step is None or verdict.node.kind == "publication":
+        return
+    found = unmet(step.expect, checkpoint.facts, allow_empty=step.allow_empty)
+    if found:
+        verdict.failure = InputFailure("; ".join(found), where=f"step {step.name}")
+
+
+def _because(verdict: Verdict, before: Mapping[str, Any] | None) -> list[Because]:
+    now = _comparable(verdict.record)
+    if before is None:
+        return [Because("checkpoint", None, verdict.missing_because)]
+    if before.get("fingerprint") == verdict.fingerprint:
+        return [Because("checkpoint", _PRESENT, verdict.missing_because)]
+    known: Mapping[str, Any] = before.get("components", {})
+    return [
+        Because(name, known.get(name), now.get(name))
+        for name in sorted({*known, *now})
+        if known.get(name) != now.get(name) or (name in known) != (name in now)
+    ] or [Because("checkpoint", _PRESENT, verdict.missing_because)]
+
+
+def _comparable(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in components(record).items()}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value)
+
+
+def decision_record(
+    decision: Decision, previous: Mapping[str, Any] | None = None, *, reached: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the decision as it is kept with the store, for the next `status` to say what changed.
+
+    Parameters
+    ----------
+    decision : the decision.
+    previous : the one that was kept before; its entries stay for nodes that were not reached.
+    reached : the nodes whose results are there now; all that were present when None.
+    """
+    nodes = dict((previous or {}).get("nodes", {}))
+    for name, verdict in decision.verdicts.items():
+        if name in reached if reached is not None else verdict.present:
+            nodes[name] = {"fingerprint": verdict.fingerprint, "components": _comparable(verdict.record)}
+    return {"plan": decision.graph.plan.name, "nodes": {name: nodes[name] for name in nodes if name in decision.verdicts}}
+
+
+def status_record(decision: Decision) -> dict[str, Any]:
+    """Return what `status --json` prints."""
+    steps = []
+    for verdict in decision.of_steps:
+        entry = _entry(verdict)
+        if verdict.because:
+            entry["because"] = [reason.as_json() for reason in verdict.because]
+        steps.append(entry)
+    others = {
+        "sources": [
+            {
+                **_entry(verdict),
+                "uri": verdict.pinned.uri if verdict.pinned else None,
+                "version": verdict.pinned.version.text if verdict.pinned else None,
+            }
+            for verdict in decision.verdicts.values()
+            if verdict.node.kind == "source"
+        ],
+        "outputs": [
+            {**_entry(verdict), **({"because": [reason.as_json() for reason in verdict.because]} if verdict.because else {})}
+            for verdict in decision.verdicts.values()
+            if verdict.node.kind == "publication"
+        ],
+    }
+    return {"plan": decision.graph.plan.name, "unchanged": decision.unchanged, "steps": steps, **others}
+
+
+def _entry(verdict: Verdict) -> dict[str, Any]:
+    checkpoint = verdict.checkpoint
+    entry: dict[str, Any] = {
+        "name": verdict.node.name.removeprefix("output:"),
+        "op": verdict.node.operation.name,
+        "fingerprint": verdict.fingerprint,
+        "outcome": verdict.outcome,
+    }
+    if checkpoint is not None and verdict.outcome == "reuse":
+        entry["rows"] = checkpoint.facts.rows
+        entry["ref"] = checkpoint.layer.key if checkpoint.layer else None
+        if checkpoint.facts.invalid or checkpoint.facts.missing or checkpoint.facts.empty:
+            entry["defects"] = {
+                "invalid": checkpoint.facts.invalid,
+                "missing": checkpoint.facts.missing,
+                "empty": checkpoint.facts.empty,
+            }
+    if verdict.failure is not None:
+        entry["failure"] = {"class": verdict.failure.failure_class.value, "message": str(verdict.failure)}
+    return entry

@@ -1,0 +1,380 @@
+"""The life of one step, without Prefect: look again, take the lease, load, compute, pass the gate, commit.
+
+What always holds: a result is committed only by the holder of the lease, after the gate; whoever waits for the holder
+adopts its result; a look-up that fails is raised with its class and never taken for a miss; nothing is computed that is
+there.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from geocairn.checkpoint import Checkpoint, LayerFacts
+from geocairn.expectation import Expect
+from geocairn.failure import InputFailure, SourceChanged
+from geocairn.fingerprint import frame_record, operation_version, parameter_record
+from geocairn.gate import GATE_VERSION, Passed, Terms, admit
+from geocairn.libraries import library_versions
+from geocairn.operations.contract import REFERENCE_BACKEND, Operation, parameter_values
+from geocairn.operations.notes import collecting
+from geocairn.operations.preconditions import check_inputs
+from geocairn.pinning import PinnedSource, pin
+from geocairn.plan.model import PINNED, CheckpointPolicy, parse_duration
+from geocairn.sources.source import Source
+from geocairn.sources.version import SourceVersion
+from geocairn.stores.belief import LookUp
+from geocairn.stores.leases import owner
+from geocairn.stores.memory import HandOver, estimate
+from geocairn.stores.waiting import lease_or_result
+from geocairn.workspace import Workspace
+
+ASSUMED_BYTES_PER_SECOND = 50e6
+"""Throughput that the `auto` policy assumes for storing and reading a layer."""
+AUTO_FACTOR = 3.0
+"""A step is stored under `auto` when computing it took this many times as long as storing and reading it would."""
+AUTO_LEAST_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class StepSettings:
+    """What a step is told beside inputs and parameters; no part of its fingerprint, but `repair`."""
+
+    name: str = ""
+    expect: Expect | None = None
+    allow_empty: bool = False
+    repair: bool = False
+    checkpoint: CheckpointPolicy = "always"
+    retention: str | None = None
+    backends: tuple[str, ...] | None = None
+    retries: int | None = None
+    pinned: PinnedSource | None = None
+    """For a source: the version that the run holds it to."""
+    context_names: tuple[str, ...] = ()
+    """For a map: what the layers drawn around it are called in the plan."""
+
+
+@dataclass(frozen=True)
+class StepCall:
+    """One step to be computed: everything that decides it, and how it is to be treated."""
+
+    operation: Operation
+    parameters: Any
+    inputs: Mapping[str, Any]
+    """By role: a Checkpoint, a layer in memory, or a list of them."""
+    fingerprint: str
+    environment: Mapping[str, Any]
+    settings: StepSettings
+    backend: str = REFERENCE_BACKEND
+    attempt: int = 1
+
+    @property
+    def where(self) -> str:
+        """The step, for messages."""
+        return f"step {self.settings.name or self.operation.name}"
+
+
+@dataclass
+class Run:
+    """A run in this process: what its steps share."""
+
+    run_id: str
+    workspace: Workspace
+    hand_over: HandOver
+    say: Callable[[str], None] = lambda text: None
+    """Where one-line notices go: whom a step waits for, why a checkpoint was set aside."""
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    """What happened that belongs in the trace."""
+    attempts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Failed attempts by step."""
+    pins: dict[str, PinnedSource] = field(default_factory=dict)
+    """Sources whose version this run has resolved, by what is read."""
+    lock: Any = field(default_factory=threading.Lock)
+
+    def pin(self, source: Source) -> PinnedSource:
+        """Return the source at the version that this run holds it to; it is resolved at the first question."""
+        key = source.model_dump_json()
+        with self.lock:
+            if key not in self.pins:
+                self.pins[key] = pin(source, self.workspace)
+            return self.pins[key]
+
+    def notice(self, step: str, text: str) -> None:
+        """Say something in the log and keep it for the trace."""
+        self.say(f"{step}: {text}")
+        self.notices.append({"step": step, "notice": text})
+
+
+def execute(call: StepCall, run: Run) -> Checkpoint:
+    """Return the checkpoint of a step: the one that is there, or else a fresh one.
+
+    Raises
+    ------
+    Failure : of whatever class ended it. Nothing half-done is left that a reader would trust.
+    """
+    store = run.workspace.store
+    found = store.look_up(call.fingerprint)
+    kept = found.checkpoint or store.get_run_layer(run.run_id, call.fingerprint)
+    if kept is not None:
+        return kept
+    if call.operation.reads:
+        return _read_source(call, run, found)
+
+    held = lease_or_result(
+        store,
+        call.fingerprint,
+        owner(run.run_id, call.backend),
+        waits_for=lambda busy: run.notice(call.where, f"waits: {busy}"),
+        run_id=run.run_id,
+    )
+    if isinstance(held, Checkpoint):
+        return held
+    with held:
+        found = store.look_up(call.fingerprint)
+        if found.reason != "missing":
+            run.notice(call.where, f"its checkpoint is not believed ({found.detail or found.reason}); it runs again")
+        draft, passed = _computed(call, run)
+        if _is_stored(call, passed, draft.seconds):
+            retention = call.settings.retention
+            seconds = parse_duration(retention) if retention is not None else None
+            checkpoint = store.commit(
+                draft,
+                passed.layer,
+                replace=found,
+                pinned=retention == PINNED,
+                ttl=dt.timedelta(seconds=seconds) if seconds is not None else None,
+            )
+        else:
+            checkpoint = store.put_run_layer(run.run_id, call.fingerprint, passed.layer, draft)
+    run.hand_over.put(call.fingerprint, passed.layer)
+    for text in passed.warnings:
+        run.notice(call.where, text)
+    return checkpoint
+
+
+def _computed(call: StepCall, run: Run) -> tuple[Checkpoint, Passed]:
+    inputs, known = _loaded(call, run)
+    layers = [layer for value in inputs.values() for layer in (value if isinstance(value, list) else [value])]
+    try:
+        check_inputs(call.operation, inputs, call.parameters)
+        started = time.perf_counter()
+        with collecting() as notes:
+            layer = call.operation.implementation(call.backend)(**inputs, **parameter_values(call.parameters))
+        seconds = time.perf_counter() - started
+    except InputFailure as failure:
+        raise _placed(failure, call) from failure.__cause__
+    passed = admit(
+        layer,
+        Terms(
+            call.where,
+            call.operation,
+            call.parameters,
+            layers,
+            call.settings.expect,
+            call.settings.allow_empty,
+            call.settings.repair,
+        ),
+    )
+    caveats = [text for checkpoint in known for text in checkpoint.caveats]
+    caveats += [f"{call.where}: {text}" for text in notes.caveats] + passed.caveats
+    scopes = {scope for checkpoint in known for scope in checkpoint.scopes}
+    if any(not isinstance(item, Checkpoint) for item in _items(call.inputs)):
+        scopes.add(run.workspace.scope)
+    draft = Checkpoint(
+        fingerprint=call.fingerprint,
+        kind="step",
+        operation=call.operation.name,
+        version=operation_version(call.operation),
+        parameters=json_values(parameter_record(call.parameters)),
+        inputs=input_prints(call.inputs, run.workspace.scope),
+        facts=passed.facts,
+        step=call.settings.name,
+        scopes=sorted(scopes),
+        caveats=list(dict.fromkeys(caveats)),
+        notes=json_values(notes.facts),
+        seconds=round(seconds, 6),
+        backend=call.backend,
+        attempts=call.attempt,
+        libraries=library_versions(),
+        environment=json_values(dict(call.environment)),
+        repair=call.settings.repair,
+    )
+    return draft, passed
+
+
+def _placed(failure: InputFailure, call: StepCall) -> InputFailure:
+    """Return the failure with the step as its place, the operation's own place kept in the text."""
+    if failure.where.startswith("step "):
+        return failure
+    if failure.where in ("", call.operation.name):
+        placed = type(failure)(failure.what, call.where, failure.remedy)
+    else:
+        placed = type(failure)(f"{failure.where}: {failure.what}", call.where, failure.remedy)
+    return placed
+
+
+def _is_stored(call: StepCall, passed: Passed, seconds: float) -> bool:
+    if call.settings.checkpoint != "auto":
+        return call.settings.checkpoint == "always"
+    size = estimate(passed.layer)
+    cost = AUTO_LEAST_SECONDS + 2 * size / ASSUMED_BYTES_PER_SECOND
+    return seconds > AUTO_FACTOR * cost
+
+
+def _items(inputs: Mapping[str, Any]) -> list[Any]:
+    return [item for value in inputs.values() for item in (value if isinstance(value, list | tuple) else [value])]
+
+
+def input_prints(inputs: Mapping[str, Any], scope: str) -> dict[str, Any]:
+    """Return the fingerprints of inputs by role; a layer in memory counts by the digest of its content."""
+    return {
+        role: [print_of(item, scope) for item in value] if isinstance(value, list | tuple) else print_of(value, scope)
+        for role, value in inputs.items()
+    }
+
+
+def print_of(value: Any, scope: str) -> str:
+    """Return the fingerprint of one input."""
+    if isinstance(value, Checkpoint):
+        return value.fingerprint
+    from geocairn.fingerprint import fingerprint
+    from geocairn.frame_digest import frame_digest
+
+    return fingerprint(frame_record(frame_digest(value), scope))
+
+
+def _loaded(call: StepCall, run: Run) -> tuple[dict[str, Any], list[Checkpoint]]:
+    """Return the layers of a step's direct inputs, and the checkpoints among them."""
+    inputs: dict[str, Any] = {}
+    known: list[Checkpoint] = []
+    for role, value in call.inputs.items():
+        layers = []
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, Checkpoint):
+                known.append(item)
+                layers.append(load(item, run))
+            else:
+                layers.append(item.reset_index(drop=True) if hasattr(item, "reset_index") else item)
+        inputs[role] = layers if isinstance(value, list | tuple) else layers[0]
+    return inputs, known
+
+
+def load(checkpoint: Checkpoint, run: Run) -> Any:
+    """Return a copy of a checkpoint's layer: from memory, from the store, or from the source that it stands for.
+
+    Raises
+    ------
+    LayerLost : when the layer is gone or not what the record says; the record is set aside.
+    SourceChanged : when a source is no longer what the run pinned.
+    """
+    layer = run.hand_over.get(checkpoint.fingerprint)
+    if layer is not None:
+        return layer
+    if checkpoint.kind == "source":
+        source, version = source_of(checkpoint)
+        layer = read_pinned(source, version, run)
+        run.hand_over.put(checkpoint.fingerprint, layer)
+        return layer
+    layer = run.workspace.store.load(checkpoint)
+    run.hand_over.put(checkpoint.fingerprint, layer)
+    return layer
+
+
+def source_of(checkpoint: Checkpoint) -> tuple[Source, SourceVersion]:
+    """Return the source that a source's checkpoint stands for, and its pinned version."""
+    if checkpoint.source is None:
+        raise InputFailure("the checkpoint stands for no source", where=checkpoint.step)
+    source = Source(**checkpoint.source["read"])
+    return source, SourceVersion(checkpoint.source["version"], checkpoint.source["is_content"])
+
+
+def read_pinned(source: Source, version: SourceVersion, run: Run) -> Any:
+    """Read a source at its pinned version.
+
+    Raises
+    ------
+    SourceChanged : when it is another version now.
+    """
+    from geocairn.sources.read import read
+
+    place = run.workspace
+    return read(source, version, base=place.base, s3=place.s3, memory=place.memory)
+
+
+def _read_source(call: StepCall, run: Run, found: LookUp) -> Checkpoint:
+    """Read a source, gate it, and leave a record that stands for it: the layer is the source itself."""
+    pinned = call.settings.pinned
+    if pinned is None:
+        raise InputFailure("the source's version was not pinned", where=call.where)
+    started = time.perf_counter()
+    try:
+        with collecting() as notes:
+            layer = read_pinned(pinned.source, pinned.version, run)
+    except SourceChanged:
+        raise
+    except InputFailure as failure:
+        raise _placed(failure, call) from failure.__cause__
+    seconds = time.perf_counter() - started
+    allow_empty = call.settings.allow_empty or call.settings.expect is None
+    passed = admit(layer, Terms(call.where, expect=call.settings.expect, allow_empty=allow_empty))
+    for what, count in (("invalid", passed.facts.invalid), ("null", passed.facts.missing), ("empty", passed.facts.empty)):
+        if count:
+            run.notice(call.where, f"{count} of {passed.facts.rows} geometries are {what} as they come")
+    draft = Checkpoint(
+        fingerprint=call.fingerprint,
+        kind="source",
+        operation=call.operation.name,
+        version=operation_version(call.operation),
+        parameters=json_values(parameter_record(call.parameters)),
+        inputs={},
+        facts=passed.facts,
+        source={
+            "read": {**pinned.source.model_dump(exclude_defaults=True), "uri": _absolute(pinned)},
+            "uri": pinned.uri,
+            "version": pinned.version.text,
+            "is_content": pinned.version.is_content_digest,
+        },
+        step=call.settings.name,
+        scopes=sorted(pinned.scopes),
+        caveats=[f"{call.where}: {text}" for text in notes.caveats],
+        notes=json_values(notes.facts),
+        seconds=round(seconds, 6),
+        backend=REFERENCE_BACKEND,
+        attempts=call.attempt,
+        libraries=library_versions(),
+    )
+    run.hand_over.put(call.fingerprint, passed.layer)
+    return run.workspace.store.commit(draft, replace=found)
+
+
+def _absolute(pinned: PinnedSource) -> str:
+    """Return the source's address as any working directory understands it."""
+    return pinned.source.uri if "://" in pinned.source.uri else pinned.uri
+
+
+def json_values(value: Any) -> Any:
+    """Return a value as JSON holds it: mappings of text, lists, numbers; geometry as WKT."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): json_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_values(item) for item in value]
+    if hasattr(value, "wkt"):
+        return str(value.wkt)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return str(value)
+
+
+def regated(checkpoint: Checkpoint, settings: StepSettings, run: Run) -> LayerFacts:
+    """Return the facts of a reused checkpoint by the present gate; its layer is read when an older gate saw it."""
+    if checkpoint.facts.gate == GATE_VERSION:
+        return checkpoint.facts
+    layer = load(checkpoint, run)
+    where = f"step {settings.name}"
+    return admit(layer, Terms(where, expect=settings.expect, allow_empty=settings.allow_empty)).facts

@@ -1,0 +1,109 @@
+"""What every operation asks of its inputs before it computes: kinds, one CRS, units that can be measured in.
+
+One rule for all operations and backends, so that a buffer in degrees is refused the same way wherever it is met. The
+plan check says the same from the sources' known facts, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from geocairn.failure import InputFailure
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+    from geocairn.operations.contract import Operation, Role
+
+GEOGRAPHIC_REMEDY = "reproject to a projected CRS first (to measure as it is: measure with method: ellipsoidal)"
+UNKNOWN_CRS_REMEDY = "state it (assign_crs, or crs in the source) and reproject to a projected CRS"
+
+
+def check_inputs(operation: Operation, inputs: Mapping[str, Any], parameters: Any) -> None:
+    """Hold the layers against the operation's contract.
+
+    Raises
+    ------
+    InputFailure : for something that is no layer, a kind that the operation does not take, two CRS, or a geographic or
+        unknown CRS where it measures in the CRS's units.
+    """
+    roles = {role.name: role for role in operation.roles}
+    layers: list[tuple[str, Any]] = []
+    for name, value in inputs.items():
+        role = roles[name]
+        for layer in _as_list(operation, role, value):
+            _check_kind(operation, role, layer)
+            if hasattr(layer, "geometry") and hasattr(layer, "crs"):
+                layers.append((name, layer))
+    if operation.same_crs:
+        _check_one_crs(operation, layers)
+    if layers and operation.measures_planar(parameters):
+        crs = layers[0][1].crs
+        if crs is None:
+            raise InputFailure(
+                "measures in the units of the CRS, and the layer's CRS is unknown",
+                where=operation.name,
+                remedy=UNKNOWN_CRS_REMEDY,
+            )
+        if crs.is_geographic:
+            raise InputFailure(
+                f"measures in the units of the CRS, and {crs_label(crs)} is in degrees",
+                where=operation.name,
+                remedy=GEOGRAPHIC_REMEDY,
+            )
+
+
+def crs_label(crs: Any) -> str:
+    """Return `EPSG:5070` where the CRS has an authority code, else its name."""
+    if crs is None:
+        return "an unknown CRS"
+    authority = crs.to_authority(min_confidence=100)
+    return ":".join(authority) if authority else str(crs.name)
+
+
+def kinds_of(layer: GeoDataFrame) -> set[str]:
+    """Return the geometry kinds present in the layer; null and empty geometries count for none."""
+    import numpy as np
+    import shapely
+
+    values = layer.geometry.values
+    present = ~(shapely.is_missing(values) | shapely.is_empty(values))
+    names = {0: "point", 1: "line", 2: "line", 3: "polygon", 4: "point", 5: "line", 6: "polygon", 7: "collection"}
+    return {names.get(int(number), "other") for number in np.unique(shapely.get_type_id(values[present]))}
+
+
+def _as_list(operation: Operation, role: Role, value: Any) -> list[Any]:
+    layers = list(value) if role.many and isinstance(value, list | tuple) else [value]
+    for layer in layers:
+        table = type(layer).__name__ == "DataFrame" and role.table
+        if not (table or (hasattr(layer, "geometry") and hasattr(layer, "columns"))):
+            raise InputFailure(
+                f"input {role.name!r} must be a layer (GeoDataFrame), got {type(layer).__name__}",
+                where=operation.name,
+            )
+    return layers
+
+
+def _check_kind(operation: Operation, role: Role, layer: Any) -> None:
+    from geocairn.operations.contract import KINDS
+
+    if role.kinds == KINDS or not hasattr(layer, "geometry"):
+        return
+    wrong = sorted(kinds_of(layer) - set(role.kinds))
+    if wrong:
+        raise InputFailure(
+            f"input {role.name!r} takes {' and '.join(role.kinds)} geometry, got {' and '.join(wrong)}",
+            where=operation.name,
+        )
+
+
+def _check_one_crs(operation: Operation, layers: list[tuple[str, Any]]) -> None:
+    for (first, left), (second, right) in pairwise(layers):
+        if left.crs != right.crs:
+            raise InputFailure(
+                f"inputs differ in CRS: {first!r} is in {crs_label(left.crs)}, {second!r} in {crs_label(right.crs)}",
+                where=operation.name,
+                remedy="reproject one to the other's CRS",
+            )

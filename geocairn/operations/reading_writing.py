@@ -1,0 +1,141 @@
+"""Reading and writing: `read_layer` and `write_layer`, the ends of every chain.
+
+In a plan, `sources:` and `outputs:` stand for them. Called without Prefect they read and write at once; the versions,
+fingerprints and reuse around them belong to whoever runs the chain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field
+
+from geocairn.cartography import MapStyle
+from geocairn.highlight import Highlight
+from geocairn.operations.contract import operation
+from geocairn.sources.source import (
+    BoundingBox,
+    Columns,
+    LayerName,
+    Public,
+    Scope,
+    StatedCrs,
+    StatedVersion,
+    TextEncoding,
+    Uri,
+    Where,
+    not_blank,
+    number_as_text,
+)
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+OutputUri = Annotated[
+    str,
+    BeforeValidator(lambda value: value.strip() if isinstance(value, str) else value),
+    AfterValidator(not_blank),
+    Field(
+        description="Where to write: a path (from the working directory), file:// or s3://bucket/key. The format goes "
+        "by the extension (.parquet .gpkg .fgb .geojson .shp .csv) unless driver says otherwise"
+    ),
+]
+Driver = Annotated[
+    str | None,
+    AfterValidator(not_blank),
+    Field(description="The format to write, where the extension does not tell: parquet, gpkg, fgb, geojson, shp, csv"),
+]
+OutputLayerName = Annotated[
+    str | None,
+    BeforeValidator(number_as_text),
+    AfterValidator(not_blank),
+    Field(
+        validation_alias=AliasChoices("layer", "layer_name"),
+        serialization_alias="layer",
+        description="The layer's name inside a GeoPackage; the file's name without extension when left out",
+    ),
+]
+Mode = Annotated[
+    Literal["replace", "error"],
+    Field(description="What to do where something is at the target: replace it, or refuse (error) unless it is ours"),
+]
+MapAppearance = Annotated[MapStyle | None, Field(description="How a map (an output that ends in .png) is drawn")]
+Highlighted = Annotated[Highlight | None, Field(description="Rows that are told with the answer of a run")]
+
+
+@operation(version=1, result="any", crs="any", rows="any", reads=True)
+def read_layer(
+    *,
+    uri: Uri,
+    layer: LayerName = None,
+    columns: Columns = None,
+    where: Where = None,
+    bbox: BoundingBox = None,
+    crs: StatedCrs = None,
+    version: StatedVersion = None,
+    public: Public = False,
+    scope: Scope = None,
+    encoding: TextEncoding = None,
+) -> GeoDataFrame:
+    """Read a layer that geocairn did not make.
+
+    GeoParquet (also a folder of files), GeoPackage, FlatGeobuf, GeoJSON, shapefile (also zipped), file geodatabase, and
+    CSV with a WKT column or x and y columns, from this machine or S3-compatible storage. Rows keep the file's order;
+    integers with nulls stay integers; in a CSV, numbers written with leading zeros stay text.
+
+    A source with no CRS is refused unless `crs` states it, and a stated one that contradicts the source is refused.
+    `bbox` keeps the features whose geometry meets the box; `where` is applied after it.
+    """
+    from geocairn.sources.memory import Memory
+    from geocairn.sources.read import read
+    from geocairn.sources.source import Source
+
+    return read(
+        Source(
+            uri=uri,
+            layer=layer,
+            columns=columns,
+            where=where,
+            bbox=bbox,
+            crs=crs,
+            version=version,
+            public=public,
+            scope=scope,
+            encoding=encoding,
+        ),
+        memory=Memory(),
+    )
+
+
+@operation(version=1, result="same", rows="each", same_crs=False, effect=True)
+def write_layer(
+    layer: GeoDataFrame,
+    context: list[GeoDataFrame] | None = None,
+    *,
+    uri: OutputUri,
+    driver: Driver = None,
+    layer_name: OutputLayerName = None,
+    mode: Mode = "replace",
+    map: MapAppearance = None,  # noqa: A002 - the name that plans use
+    highlight: Highlighted = None,
+) -> GeoDataFrame:
+    """Write a layer to where users find it, and return it.
+
+    The old output stays whole until the new one is complete. Beside a format other than GeoParquet lies
+    `NAME.lineage.json`, which says what the output is made from. What a format cannot hold (long field names in a
+    shapefile, a time zone's name) is told as a caveat. In Python, the parameter `layer` is called `layer_name`.
+
+    An output that ends in .png is drawn as a map, with the layers of `context` around it. `highlight` says which rows
+    are told with the answer of a run.
+    """
+    from geocairn.cartography import draw_map
+    from geocairn.sources.publish import Target, publish
+
+    style = map.model_dump() if map is not None else {}
+    publish(
+        layer,
+        Target(uri=uri, driver=driver, layer=layer_name, mode=mode),
+        {},
+        draw=lambda path: draw_map(layer, path, context=context or (), **style),
+    )
+    return layer

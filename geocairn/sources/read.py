@@ -1,0 +1,142 @@
+"""Reading a source in the version that a run has pinned.
+
+What always holds: what is returned is the content of that version and no other. The version is held to before and after
+reading, and a source that changed in between raises `SourceChanged`, upon which the whole plan is decided again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from geocairn.failure import InputFailure, SourceChanged
+from geocairn.operations.notes import caveat
+from geocairn.sources.access import files_of
+from geocairn.sources.describe import chosen_columns, filter_columns, header_of
+from geocairn.sources.formats import CSV, PARQUET, Format
+from geocairn.sources.header import Header
+from geocairn.sources.memory import Memory
+from geocairn.sources.stated_crs import settle_crs
+from geocairn.sources.uri import LocalPlace, parse
+from geocairn.sources.version import SourceVersion, objects_of, objects_text, resolve_version
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
+    from geocairn.s3 import S3Settings
+    from geocairn.sources.objects import ObjectPart
+    from geocairn.sources.source import Source
+
+
+def read(
+    source: Source,
+    version: SourceVersion | str | None = None,
+    *,
+    base: Path | None = None,
+    s3: S3Settings | None = None,
+    memory: Memory | None = None,
+) -> GeoDataFrame:
+    """Read the source: rows in the file's order, a fresh index, CRS settled, the geometry column's own name.
+
+    Parameters
+    ----------
+    version : as pinned (or its text); that of now when left out.
+    base, s3, memory : as for `resolve_version`.
+
+    Raises
+    ------
+    SourceChanged : when the source is not, or no longer, in the pinned version.
+    InputFailure : when it cannot be read as the plan says; see `geocairn.sources.describe`.
+    FatalFailure, TransientFailure : when it may not be read, or the service failed to answer.
+    """
+    before = resolve_version(source, base=base, s3=s3, memory=memory)
+    pinned = before.text if version is None else version if isinstance(version, str) else version.text
+    state = version.state if isinstance(version, SourceVersion) and not version.is_content_digest else ""
+    if before.text != pinned or (state and before.state != state):
+        raise _changed(source)
+    place = parse(source.uri, base)
+    objects: list[ObjectPart] | None = None
+    if not isinstance(place, LocalPlace):
+        objects = objects_of(place, s3)
+        if objects_text(objects) != before.state:
+            raise _changed(source)
+    with files_of(source, base=base, s3=s3, objects=objects) as (path, kind):
+        try:
+            header = header_of(path, kind, source)
+            layer = _read(path, kind, source, header)
+        except InputFailure as failure:
+            # A file replaced while it was read fails in all sorts of ways: the change is the cause to tell.
+            if isinstance(place, LocalPlace) and not _unchanged(source, before, base, s3, memory):
+                raise _changed(source) from failure
+            raise
+    if isinstance(place, LocalPlace) and not _unchanged(source, before, base, s3, memory):
+        raise _changed(source)
+    for sentence in header.remarks:
+        caveat(sentence)
+    return layer
+
+
+def _read(path: Path, kind: Format, source: Source, header: Header) -> GeoDataFrame:
+    crs = settle_crs(header.crs, header.crs_by_default, source.crs, source.uri)
+    chosen = chosen_columns(source, header)
+    needed = None if source.columns is None else [*chosen, *sorted(filter_columns(source) - set(chosen))]
+    if kind is PARQUET:
+        from geocairn.sources.geoparquet import read_parquet
+
+        layer = read_parquet(path, source, header, needed)
+    elif kind is CSV:
+        from geocairn.sources.delimited import read_csv
+
+        layer = read_csv(path, source, needed)
+    else:
+        from geocairn.sources.vector import read_vector
+
+        layer = read_vector(path, kind, source, header, needed)
+    layer = layer.set_crs(crs, allow_override=True)
+    if source.bbox is not None:
+        layer = layer[_meets_box(layer.geometry, source.bbox, source.uri)]
+    if source.where is not None:
+        from geocairn.operations.registry import operations
+
+        layer = operations["filter"].compute(layer.reset_index(drop=True), where=source.where)
+    geometry = layer.geometry.name
+    if source.columns is not None:
+        layer = layer[[*chosen, geometry]]
+    return layer.reset_index(drop=True)
+
+
+def _meets_box(geometry: Any, box: tuple[float, float, float, float], uri: str) -> Any:
+    import shapely
+    from shapely.geometry import LineString, Point
+
+    if box[0] == box[2] and box[1] == box[3]:
+        shape: Any = Point(box[0], box[1])
+    elif box[0] == box[2] or box[1] == box[3]:
+        shape = LineString([(box[0], box[1]), (box[2], box[3])])
+    else:
+        shape = shapely.box(*box)
+    shapely.prepare(shape)
+    try:
+        return shapely.intersects(shape, geometry.values)
+    except shapely.errors.GEOSException as error:
+        raise InputFailure(
+            f"bbox: the geometry engine cannot tell what meets the box: {error}",
+            where=uri,
+            remedy="read it whole, make_valid, then filter_extent",
+        ) from error
+
+
+def _unchanged(
+    source: Source, before: SourceVersion, base: Path | None, s3: S3Settings | None, memory: Memory | None
+) -> bool:
+    try:
+        after = resolve_version(source, base=base, s3=s3, memory=memory)
+    except InputFailure:
+        return False
+    return after.text == before.text and (before.is_content_digest or after.state == before.state)
+
+
+def _changed(source: Source) -> SourceChanged:
+    return SourceChanged(
+        "is no longer what it was when the run began", where=source.uri, remedy="run again to use it as it is now"
+    )

@@ -1,0 +1,235 @@
+"""Where an output goes, and what lies there now.
+
+What always holds: whether a publication can be reused is found by looking at the target: every part there, size and
+SHA-256 as recorded and, beside a format other than GeoParquet, the sidecar naming the same fingerprint. A remembered
+digest is trusted by the same rule as a source's.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from geocairn.canonical import digest
+from geocairn.failure import InputFailure
+from geocairn.sources.formats import PARQUET, WRITABLE, Format, format_named, format_of, local_parts
+from geocairn.sources.memory import Memory
+from geocairn.sources.uri import LocalPlace, Place, S3Place, canonical_uri, parse
+from geocairn.sources.version import file_digest
+
+if TYPE_CHECKING:
+    from geocairn.s3 import S3Settings
+
+SIDECAR_SUFFIX = ".lineage.json"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where an output goes."""
+
+    uri: str
+    driver: str | None = None
+    """The format; by the extension when left out."""
+    layer: str | None = None
+    """The layer's name inside a GeoPackage."""
+    mode: Literal["replace", "error"] = "replace"
+    """What to do where something is there that geocairn did not write."""
+
+    @property
+    def format(self) -> Format:
+        """The format to write.
+
+        Raises
+        ------
+        InputFailure : when neither driver nor extension tells it, or the two differ.
+        """
+        if self.driver is None:
+            return format_of(self.uri, where=self.uri, among=WRITABLE)
+        chosen = format_named(self.driver, where=self.uri)
+        if not self.uri.lower().endswith(chosen.extensions):
+            raise InputFailure(
+                f"driver {self.driver!r} writes {chosen.title}, and the name does not end in {chosen.extensions[0]}",
+                where=self.uri,
+                remedy=f"end the name in {chosen.extensions[0]}, or leave driver out",
+            )
+        return chosen
+
+    def place(self, base: Path | None = None) -> Place:
+        """Return the place that it names; a relative path is taken from `base`, by default the working directory."""
+        return parse(self.uri, base)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What lies at a target."""
+
+    uri: str
+    """Canonical: an absolute path, or `s3+ENDPOINT/bucket/key`."""
+    size: int
+    """Bytes of all its files, without the sidecar."""
+    sha256: str
+    """Of its content: of one file as `sha256sum` gives it, of several over all of them."""
+    files: tuple[str, ...]
+    """Their names."""
+    fingerprint: str | None = None
+    """What the sidecar, or the metadata of a GeoParquet file on this machine, says that it is."""
+
+
+def inspect(
+    target: Target, *, base: Path | None = None, s3: S3Settings | None = None, memory: Memory | None = None
+) -> Published | None:
+    """Return what lies at the target, or None where nothing (or not all of it) does.
+
+    Raises
+    ------
+    FatalFailure, TransientFailure : when the target may not be, or could not be, looked at.
+    """
+    kind = target.format
+    found = contents(target.place(base), kind, s3, memory)
+    if found is None:
+        return None
+    place = target.place(base)
+    size, sha256 = total(found)
+    fingerprint = None
+    if kind is not PARQUET:
+        sidecar = read_sidecar(place, s3)
+        fingerprint = sidecar.get("fingerprint") if sidecar else None
+    elif isinstance(place, LocalPlace):
+        fingerprint = _fingerprint_within(place.path)
+    return Published(
+        canonical_uri(target.uri, base, s3),
+        size,
+        sha256,
+        tuple(name for _, name, _, _ in found),
+        fingerprint if isinstance(fingerprint, str) else None,
+    )
+
+
+def matches(
+    target: Target,
+    fingerprint: str,
+    size: int,
+    sha256: str,
+    *,
+    base: Path | None = None,
+    s3: S3Settings | None = None,
+    memory: Memory | None = None,
+) -> bool:
+    """Return whether the target holds, whole and unedited, what was recorded when this fingerprint was published.
+
+    Loads neither geopandas nor pyarrow.
+
+    Raises
+    ------
+    FatalFailure, TransientFailure : when the target may not be, or could not be, looked at.
+    """
+    kind, place = target.format, target.place(base)
+    found = contents(place, kind, s3, memory, expected_size=size)
+    if found is None or total(found) != (size, sha256):
+        return False
+    if kind is PARQUET:
+        return True
+    sidecar = read_sidecar(place, s3)
+    if sidecar is None or sidecar.get("fingerprint") != fingerprint:
+        return False
+    output = sidecar.get("output")
+    return isinstance(output, dict) and output.get("sha256") == sha256 and output.get("size") == size
+
+
+Content = tuple[str, str, int, str]
+"""One file of an output: role, name, size in bytes, SHA-256."""
+
+
+def total(found: list[Content]) -> tuple[int, str]:
+    """Return the size and the SHA-256 over all files of an output."""
+    size = sum(part[2] for part in found)
+    if len(found) == 1 and not found[0][0]:
+        return size, found[0][3]
+    return size, digest([[role, sha256] for role, _, _, sha256 in found])
+
+
+def contents(
+    place: Place, kind: Format, s3: S3Settings | None, memory: Memory | None, *, expected_size: int | None = None
+) -> list[Content] | None:
+    """Return the files of an output, or None where it, or a part of it, is not there.
+
+    With `expected_size`, files of another size in all are not hashed: None is returned.
+    """
+    if isinstance(place, S3Place):
+        return _s3_contents(place, kind, s3)
+    try:
+        parts = local_parts(place.path, kind)
+        if expected_size is not None and sum(part.path.stat().st_size for part in parts) != expected_size:
+            return None
+        return [(part.role, part.path.name, part.path.stat().st_size, file_digest(part.path, memory)) for part in parts]
+    except (InputFailure, FileNotFoundError):
+        return None
+
+
+def sidecar_name(name: str) -> str:
+    """Return the name of the sidecar of an output."""
+    return name + SIDECAR_SUFFIX
+
+
+def read_sidecar(place: Place, s3: S3Settings | None) -> dict[str, Any] | None:
+    """Return the sidecar of an output, or None where there is none that can be read as such."""
+    if isinstance(place, LocalPlace):
+        try:
+            raw = place.path.with_name(sidecar_name(place.name)).read_bytes()
+        except (FileNotFoundError, IsADirectoryError):
+            return None
+    else:
+        got = _s3_bytes(S3Place(place.bucket, sidecar_name(place.key)), s3)
+        if got is None:
+            return None
+        raw = got
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _s3_contents(place: S3Place, kind: Format, s3: S3Settings | None) -> list[Content] | None:
+    """The SHA-256 is the one that was written into the object's metadata on publishing, so that nothing is fetched."""
+    from geocairn.sources.objects import object_parts
+
+    try:
+        parts = object_parts(place, kind, s3)
+    except InputFailure:
+        return None
+    return [(part.role, part.key.rpartition("/")[2], part.size, part.stated_sha256) for part in parts]
+
+
+def _s3_bytes(place: S3Place, s3: S3Settings | None) -> bytes | None:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from geocairn.failure import s3_code
+    from geocairn.sources.objects import failure_of, s3_client
+
+    try:
+        body: bytes = s3_client(s3).get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
+    except ClientError as error:
+        if s3_code(error) in ("404", "NoSuchKey"):
+            return None
+        raise failure_of(error, place, "reading it") from error
+    except BotoCoreError as error:
+        raise failure_of(error, place, "reading it") from error
+    return body
+
+
+def _fingerprint_within(path: Path) -> str | None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from geocairn.sources.writing import LINEAGE_KEY
+
+    try:
+        raw = (parquet.read_metadata(path).metadata or {}).get(LINEAGE_KEY)
+        value = json.loads(raw) if raw else None
+    except (pa.ArrowInvalid, ValueError):
+        return None
+    found = value.get("fingerprint") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
