@@ -80,7 +80,6 @@ def run(
     plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, as_json: bool, record: bool
 ) -> None:
     """Run a plan: reuse what is there, compute what is missing, publish the outputs."""
-    from geocairn.flows.local_run import run_recorded
     from geocairn.flows.quick_answer import keep_decision, quick_answer
     from geocairn.flows.report import print_answer, print_remarks
 
@@ -98,6 +97,8 @@ def run(
             keep_decision(decision, workspace, previous)
             print_answer(answer.as_json(), as_json, "nothing to compute: every result is there")
             sys.exit(answer.exit_code)
+    from geocairn.flows.local_run import run_recorded
+
     found, code = run_recorded(document, checked.graph, workspace, store, scope, quiet=as_json)
     print_answer(found, as_json)
     sys.exit(code)

@@ -27,7 +27,8 @@ def run_recorded(
     quiet : whether standard output belongs to the answer alone; progress then goes nowhere.
     """
     server = _server(quiet)
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "WARNING")
+    # The log goes to the server, where the UI shows it; the terminal gets the answer.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     import geopandas  # noqa: F401 - loaded here, while the server comes up
 

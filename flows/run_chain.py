@@ -33,6 +33,9 @@ class ChainHalted(RuntimeError):
         super().__init__(dict(answer))
         self.answer = dict(answer)
 
+    def __repr__(self) -> str:
+        return f"ChainHalted({self})"  # Prefect logs it, and the whole answer would bury the message
+
     def __str__(self) -> str:
         failure = self.answer.get("failure", {})
         return f"{failure.get('message')} (class {failure.get('class')}, action {failure.get('action')})"

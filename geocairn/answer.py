@@ -124,7 +124,7 @@ class Answer:
                 "outcome": {"computed": "written"}.get(outcome.outcome, outcome.outcome),
             }
             if published and published.highlight is not None:
-                entry["highlight"] = published.highlight
+                entry["highlight"] = _in_stated_order(checkpoint, published.highlight)
             outputs[node.name.removeprefix("output:")] = entry
         return outputs
 
@@ -193,6 +193,12 @@ class Answer:
                 reference = checkpoint.layer.key if checkpoint.layer else None
                 found[current] = {"step": current, "fingerprint": checkpoint.fingerprint, "ref": reference}
         return list(found.values())
+
+
+def _in_stated_order(checkpoint: Checkpoint, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return highlighted rows with columns in the plan's order, which the record (sorted JSON) does not keep."""
+    columns = (checkpoint.parameters.get("highlight") or {}).get("columns")
+    return [{name: row[name] for name in columns or row if name in row} for row in rows]
 
 
 def unchanged_answer(decision: Decision, run_id: str) -> Answer:

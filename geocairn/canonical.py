@@ -113,7 +113,7 @@ def _foreign(value: Any, where: str) -> bytes:
 def _float_text(value: float, where: str) -> str:
     if math.isnan(value) or math.isinf(value):
         raise NotCanonical(f"{where} is {value}, which is not a number")
-    return repr(value + 0.0)  # adding zero turns -0.0 into 0.0
+    return repr(float(value) + 0.0)  # plain, since a numpy number has another repr; adding zero turns -0.0 into 0.0
 
 
 def _utf8(value: str, where: str) -> bytes:

@@ -11,7 +11,6 @@ import io
 import math
 import textwrap
 import threading
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
@@ -20,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from geocairn.failure import InputFailure
 from geocairn.map_frame import Frame, coordinate_text, crs_text, frame_round, scale_bar
-from geocairn.map_labels import place_labels, text_of
+from geocairn.map_labels import place_labels, printable, text_of
 from geocairn.map_legend import Colours, colours_of
 from geocairn.map_shapes import DOTS_PER_INCH, PAPER, Ground, bounds_of, drawable, has_dimension
 from geocairn.nearest import did_you_mean
@@ -94,9 +93,7 @@ def draw_map(
         named = [("", other) for other in context]
     import matplotlib
 
-    with _drawing, matplotlib.rc_context(), warnings.catch_warnings():
-        matplotlib.rcdefaults()
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with _drawing, matplotlib.rc_context(_settings()):
         brought = [(name, _brought(other, layer, name)) for name, other in named]
         picture = _Picture(layer, brought, dict(names or {}), size, whole=fit == "all")
         picture.draw(title, column, label, attribution)
@@ -106,6 +103,15 @@ def draw_map(
         Path(target).write_bytes(buffer.getvalue())
     else:
         target.write(buffer.getvalue())
+
+
+def _settings() -> Any:
+    """Return matplotlib's own settings of how things look, in place of the user's."""
+    import matplotlib
+
+    ways = ("font.", "text.", "axes.", "xtick.", "ytick.", "lines.", "patch.", "markers.", "scatter.", "hatch.")
+    more = ("legend.", "figure.", "savefig.", "path.", "agg.", "image.", "grid.", "mathtext.")
+    return {name: value for name, value in matplotlib.rcParamsDefault.items() if name.startswith(ways + more)}
 
 
 def _check(layer: Any, column: str | None, label: str | None) -> None:
@@ -192,7 +198,7 @@ class _Picture:
         right = self.LEGEND if legend else self.RIGHT
         widest = max(1.0, self.size[0] - self.LEFT - right)
         # About 12 characters to the inch at this size of type.
-        lines = textwrap.wrap(title or "", max(20, int((widest + right) * 9.5)))[:3]
+        lines = textwrap.wrap(printable(title or ""), max(20, int((widest + right) * 9.5)))[:3]
         top = self.TOP + 0.26 * len(lines)
         width = min(widest, max(1.0, self.size[1] - top - self.BOTTOM) / self.frame.ratio)
         height = width * self.frame.ratio
@@ -255,7 +261,7 @@ class _Picture:
         return marker, colour, area if len(self.context[position][1]) <= 1000 else min(area, 4.0)
 
     def _called(self, name: str) -> str:
-        return self.names.get(name, name.replace("_", " "))
+        return printable(self.names.get(name, name.replace("_", " ")))
 
     def _symbols(self) -> list[Any]:
         """Return the legend's entries for the context layers that were given by name."""
@@ -333,7 +339,7 @@ class _Picture:
         below = bottom - 0.1 * inch
         room = max(30, int((self.total[0] - 0.5) * 16))
         text = "   ·   ".join(part for part in (crs_text(self.layer.crs), attribution) if part)
-        self._say(left, below, "\n".join(textwrap.wrap(text, room)[:2]), va="top", color="#555555")
+        self._say(left, below, "\n".join(textwrap.wrap(printable(text), room)[:2]), va="top", color="#555555")
 
     def _say(self, x: float, y: float, text: str, *, va: str, color: str = _INK) -> None:
         self.figure.text(x, y, text, ha="left", va=va, fontsize=7, color=color, parse_math=False)

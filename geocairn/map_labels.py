@@ -7,6 +7,7 @@ important ones have the room.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 MOST_LABELS = 150
@@ -26,6 +27,25 @@ _CLOSE = 1.2  # heights of a label within which it is read as belonging to its p
 _SYMBOL = 4.0  # pixels from a symbol's middle to its rim
 
 
+@cache
+def _glyphs() -> frozenset[int]:
+    from matplotlib.font_manager import findfont, get_font
+
+    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())
+
+
+def printable(text: str) -> str:
+    """Return a text with a box for each character that the map's typeface does not have.
+
+    Matplotlib would draw the box too, and warn; a warning reaches whoever else is listening in the process.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        one if one.isprintable() and ord(one) in _glyphs() else " " if one.isspace() else "□" for one in text
+    )
+
+
 def text_of(value: Any) -> str:
     """Return a value as a label; a missing one is empty."""
     import pandas
@@ -36,7 +56,7 @@ def text_of(value: Any) -> str:
         if not math.isfinite(value):
             return ""
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    text = " ".join(str(value).split())
+    text = printable(" ".join(str(value).split()))
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 

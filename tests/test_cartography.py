@@ -106,6 +106,18 @@ def test_the_users_matplotlib_settings_change_neither_bytes_nor_are_changed() ->
     assert first.getvalue() == second.getvalue()
 
 
+def test_drawing_warns_of_nothing_whatever_the_script() -> None:
+    code = (
+        "import geopandas, shapely, io\n"
+        "from geocairn.cartography import draw_map\n"
+        "squares = [shapely.box(0, 0, 1, 1)] * 2\n"
+        "layer = geopandas.GeoDataFrame({'東': ['北京', 'a\\tb\\x00']}, geometry=squares, crs=4326)\n"
+        "draw_map(layer, io.BytesIO(), column='東', label='東', title='京都 \\x07', attribution='서울')\n"
+    )
+    found = subprocess.run([sys.executable, "-W", "always", "-c", code], capture_output=True, text=True, check=True)
+    assert found.stderr == ""
+
+
 def test_threads_draw_the_same() -> None:
     layer, found = squares(n=[1, 2, 3, 4]), []
 

@@ -50,4 +50,5 @@ def counties_near_cities(reach: float = 50_000, population: int = 250_000) -> Ch
 
 
 if __name__ == "__main__":
-    print(counties_near_cities())
+    states = counties_near_cities()
+    print(f"{states.facts.rows} states have land within reach; checkpoint {states.fingerprint[:16]}")

@@ -14,8 +14,12 @@ from typing import Any
 from geocairn.nearest import did_you_mean
 
 LONGEST = 20_000
-DEEPEST = 200
+HEAVIEST = 200
+"""Most operators (AND, OR, NOT, arithmetic signs), each level of parentheses counting as four of them."""
 EXACT_INTEGER = "exact_integer"
+_LITERAL = re.compile(r"""'(?:[^']|'')*'|"[^"]*\"""")
+_SIGNED_NUMBER = re.compile(r"([=<>(,]\s*)-(?=[\d.])")
+_NESTING = re.compile(r"[-+*/%^]|\b(?:and|or|not|div)\b", re.IGNORECASE)
 _TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|(?<![\w.])\d{16,}(?![\w.])""")
 
 LOGIC = ("and", "or", "not")
@@ -63,25 +67,32 @@ def parse(where: str) -> Any:
     """
     import cql2
 
-    depth = deepest = 0
-    for letter in where:
-        depth += (letter == "(") - (letter == ")")
-        deepest = max(deepest, depth)
-    if len(where) > LONGEST or deepest > DEEPEST:
-        raise ValueError(
-            f"the filter is too long or too deeply nested (at most {LONGEST} letters, {DEEPEST} parentheses)"
-        )
+    _check_depth(where)
     try:
         # The library reads numbers as floats: long integers are wrapped so that they stay exact.
         tree = cql2.parse_text(_TOKEN.sub(_wrap_integer, where)).to_json()
     except cql2.ParseError as error:
         raise ValueError(_syntax_complaint(where, str(error))) from None
     for node in _nodes(tree):
-        if isinstance(node, dict) and "op" in node and node["op"] != EXACT_INTEGER and node["op"] not in KNOWN:
+        if isinstance(node, dict) and "op" in node and node["op"] not in KNOWN and not _is_exact_integer(node):
             raise ValueError(
                 f"the filter language has no function {node['op']!r}{did_you_mean(str(node['op']), KNOWN)}"
             )
     return tree
+
+
+def _check_depth(where: str) -> None:
+    """Refuse what is nested so deeply that the library's recursion would exhaust the stack, which ends the process."""
+    bare = _SIGNED_NUMBER.sub(r"\1", _LITERAL.sub("", where))
+    depth = deepest = 0
+    for letter in bare:
+        depth += (letter == "(") - (letter == ")")
+        deepest = max(deepest, depth)
+    if len(where) > LONGEST or 4 * deepest + len(_NESTING.findall(bare)) > HEAVIEST:
+        raise ValueError(
+            f"the filter is too long or too deeply nested: it may have {LONGEST} letters, and {HEAVIEST} of AND, OR, NOT "
+            "and arithmetic signs, each level of parentheses counting as four; for many values of one column use IN"
+        )
 
 
 def check_syntax(where: str) -> None:
@@ -107,6 +118,11 @@ def columns_of(where: str) -> set[str]:
 def _wrap_integer(found: re.Match[str]) -> str:
     token = found[0]
     return f"{EXACT_INTEGER}('{token}')" if token[0].isdigit() else token
+
+
+def _is_exact_integer(node: dict[str, Any]) -> bool:
+    args = node["args"]
+    return node["op"] == EXACT_INTEGER and len(args) == 1 and isinstance(args[0], str) and args[0].isdigit()
 
 
 def _syntax_complaint(where: str, said: str) -> str:

@@ -6,6 +6,7 @@ told as a caveat; a coordinate that fails is an error that names its row.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -200,23 +201,36 @@ class Transformation:
         and only if PROJ ranks one of them first for the pair of CRS.
         """
         import numpy as np
-        import pyproj
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # pyproj warns that the best is missing: that is what is being asked
-            group = pyproj.transformer.TransformerGroup(self.source, self.target, always_xy=True)
-        if group.best_available and rows is not None:
+        if rows is not None and not (rows[1] > 0).any():
+            return []  # nothing is more accurate than what is exact
+        best_available, unavailable = _unavailable(self.source, self.target)
+        if best_available and rows is not None:
             return []
         names: list[str] = []
         place = _longitude_latitude(self.source, rows[0]) if rows is not None else None
-        for missing in group.unavailable_operations:
+        for area, accuracy, grids in unavailable:
             if rows is not None and place is not None:
-                covered = _inside(missing.area_of_use, place)
-                better = 0 <= missing.accuracy < rows[1]
-                if not np.any(covered & better):
+                better = (rows[1] > accuracy) if accuracy >= 0 else np.zeros(len(place), dtype=bool)
+                if not np.any(_inside(area, place) & better):
                     continue
-            names += [grid.short_name for grid in missing.grids if not grid.available and grid.short_name not in names]
+            names += [grid for grid in grids if grid not in names]
         return names
+
+
+@functools.lru_cache(maxsize=64)
+def _unavailable(source: Any, target: Any) -> tuple[bool, list[tuple[Any, float, list[str]]]]:
+    """Return whether PROJ's best pipeline can be used, and those that cannot: area of use, accuracy, grids missing."""
+    import pyproj
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pyproj warns that the best is missing: that is what is being asked
+        group = pyproj.transformer.TransformerGroup(source, target, always_xy=True)
+    missing = [
+        (one.area_of_use, float(one.accuracy), [grid.short_name for grid in one.grids if not grid.available])
+        for one in group.unavailable_operations
+    ]
+    return group.best_available, missing
 
 
 def _endless(coordinates: Array) -> Array:

@@ -129,7 +129,7 @@ class _Construction:
         if isinstance(node, yaml.SequenceNode):
             return [self.build(item, (*location, index)) for index, item in enumerate(node.value)]
         assert isinstance(node, yaml.ScalarNode)
-        return scalar(node.value, plain=node.style is None, tag=node.tag)
+        return scalar(node.value, plain=not node.style, tag=node.tag)
 
     def _mapping(self, node: yaml.MappingNode, location: Location) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
@@ -137,7 +137,7 @@ class _Construction:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._complain("a key must be a plain name", key_node, location)
                 continue
-            key = key_node.value if key_node.style is not None else scalar(key_node.value, plain=True, tag="")
+            key = key_node.value if key_node.style else scalar(key_node.value, plain=True, tag="")
             key = key if isinstance(key, str) else key_node.value
             if key in result:
                 self._complain(f"the name {key!r} is used twice", key_node, (*location, key))

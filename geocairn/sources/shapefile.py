@@ -1,6 +1,6 @@
 """Shapefiles as they come: in several files or in a zip, in an encoding that they may not tell, cut short or whole.
 
-What always holds: the sizes that the parts tell of themselves are held against the sizes that they have, and against each
+What always holds: the sizes that the parts tell of themselves are held against those that they have, and against each
 other. GDAL reads a `.shp` that was cut short as features without geometry, and a `.dbf` that was cut short as fewer
 features, without a word.
 """

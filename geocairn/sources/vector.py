@@ -232,7 +232,7 @@ def _check_flatgeobuf_whole(path: Path, header: Header, rows: int | None, uri: s
     import pyogrio
 
     if rows is None:
-        rows = pyogrio.read_arrow(path, columns=[], read_geometry=False)[1].num_rows
+        rows = pyogrio.read_arrow(path, columns=[], read_geometry=False, return_fids=True)[1].num_rows
     if header.rows and rows != header.rows:
         raise InputFailure(
             f"is cut short: {rows} of {header.rows} features are there", where=uri, remedy="copy or fetch it again"

@@ -1,7 +1,8 @@
 """Writing a layer into one file of each format, and telling what the format cannot hold.
 
 What always holds: a table without geometry is never written as a layer. An empty layer keeps its columns and CRS and
-gets no bounds. What a format loses (names, time zones, text, other geometry columns) is told as a caveat with the names.
+gets no bounds. FlatGeobuf's spatial index orders the rows; every other format keeps their order. What a format loses
+(names, time zones, text, other geometry columns) is told as a caveat, by name.
 """
 
 from __future__ import annotations
@@ -97,11 +98,12 @@ def write_geoparquet(layer: GeoDataFrame, path: Path, extra: dict[bytes, bytes] 
 
 
 def _write_csv(layer: GeoDataFrame, path: Path) -> None:
+    import pandas as pd
     import shapely
 
     name = layer.geometry.name
     geometry = shapely.to_wkt(layer.geometry.values, rounding_precision=-1)
-    table = layer.drop(columns=name)
+    table = pd.DataFrame(layer.drop(columns=name))
     _drop_other_geometry(table, CSV, lambda column: table.__setitem__(column, shapely.to_wkt(table[column].values)))
     table[name if str(name).lower() in WKT_NAMES else "wkt"] = geometry
     table.to_csv(path, index=False, encoding="utf-8")

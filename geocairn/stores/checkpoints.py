@@ -121,8 +121,9 @@ class CheckpointStore:
         checkpoint : the record without layer reference and times, which are filled in here.
         layer : the layer (GeoDataFrame or DataFrame) of a step, or whatever `write` takes; None for a source or a
             publication, which have none.
-        replace : the look-up that found a record which is not believed (or which is to be renewed); it is kept aside
-            and replaced if nobody else has replaced it in the meantime.
+        replace : the look-up that found a record which is not believed, and is then kept aside; or one that is
+            believed and is to be renewed (an older gate's, an output that was published again). It is replaced if
+            nobody else has replaced it in the meantime.
         write : writes the layer to a path as Parquet; by default `layers.write_layer_file`.
         pinned : whether it never expires.
         ttl : how long it is kept, where the step says so; by default the store's time-to-live.
@@ -175,8 +176,9 @@ class CheckpointStore:
                 if standing is None or standing.tag is None:
                     self.objects.write(key, data, if_absent=True)
                 else:
-                    set_aside(self.objects, fingerprint, standing.record or b"", standing.detail or standing.reason)
-                    stage("record set aside")
+                    if standing.checkpoint is None:
+                        set_aside(self.objects, fingerprint, standing.record or b"", standing.detail or standing.reason)
+                        stage("record set aside")
                     self.objects.write(key, data, if_tag=standing.tag)
                 stage("record written")
                 return checkpoint

@@ -128,7 +128,11 @@ def _with_geometry(table: Any, layer: Any, names: list[str], active: str) -> tup
     for name in names:
         values = layer[name].to_numpy()
         coded = shapely.to_wkb(values, flavor="iso", byte_order=1, include_srid=False)
-        table = table.add_column(_position(layer, name, table), name, pa.array(coded, type=pa.large_binary()))
+        column = pa.array(coded, type=pa.large_binary())
+        if table.num_columns == 0:  # a table without columns has no rows to add one to
+            table = pa.table({name: column})
+        else:
+            table = table.add_column(_position(layer, name, table), name, column)
         columns[name] = _describe(values, layer[name].crs, name)
     bounds = shapely.bounds(layer[active].to_numpy()).reshape(-1, 4)
     nowhere = (bounds != bounds).any(axis=1)  # null and empty geometries have bounds of NaN

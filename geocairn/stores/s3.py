@@ -108,7 +108,7 @@ class S3Objects:
     def list(self, prefix: str, *, after: str | None = None) -> Iterator[Info]:
         """Yield the objects whose key begins with `prefix` and comes behind `after`, in the order of their bytes."""
         check_prefix(prefix)
-        more: dict[str, Any] = {"StartAfter": self._key(after)} if after is not None else {}
+        more: dict[str, Any] = {"StartAfter": self.prefix + check_prefix(after)} if after is not None else {}
         while True:
             page = self._page(prefix, more)
             for entry in page.get("Contents", ()):

@@ -34,7 +34,9 @@ def rich(wkt: list[str | None], crs: Any = CRS, prefix: str = "") -> gpd.GeoData
                 [None if v is None else f"2026-10-25T0{v % 4}:30:00Z" for v in some]
             ).tz_convert("Europe/Paris"),
             f"{prefix}day": pd.to_datetime([None if v is None else f"2026-01-0{v % 8 + 1}" for v in some]),
-            f"{prefix}kind": pd.Categorical([None if v is None else "ab"[v % 2] for v in some], categories=["b", "a", "c"]),
+            f"{prefix}kind": pd.Categorical(
+                [None if v is None else "ab"[v % 2] for v in some], categories=["b", "a", "c"]
+            ),
             f"{prefix}arrow": pd.array([None if v is None else f"é{v}" for v in some], dtype="string[pyarrow]"),
             f"{prefix}text": pd.Series([None if v is None else f"t{v}" for v in some], dtype="str"),
             f"{prefix}thing": pd.Series([None if v is None else ("x", v) for v in some], dtype=object),

@@ -40,7 +40,9 @@ def test_buffer_that_empties_a_polygon_leaves_its_row() -> None:
     assert buffer.promise.empties
 
 
-@pytest.mark.parametrize(("crs", "message"), [("EPSG:4326", "degrees.*reproject"), (None, "CRS is unknown.*assign_crs")])
+@pytest.mark.parametrize(
+    ("crs", "message"), [("EPSG:4326", "degrees.*reproject"), (None, "CRS is unknown.*assign_crs")]
+)
 def test_buffer_in_degrees_is_refused(crs: str | None, message: str) -> None:
     with pytest.raises(InputFailure, match=message):
         buffer(layer(["POINT (25 60)"], crs=crs), distance=1000)
@@ -89,7 +91,13 @@ def test_simplify() -> None:
 
 
 def test_centroid() -> None:
-    assert wkts(centroid(layer([*MIXED, "POLYGON EMPTY"]))) == ["POINT (0 0)", "POINT (2 0)", "POINT (2 2)", None, "POINT EMPTY"]
+    assert wkts(centroid(layer([*MIXED, "POLYGON EMPTY"]))) == [
+        "POINT (0 0)",
+        "POINT (2 0)",
+        "POINT (2 2)",
+        None,
+        "POINT EMPTY",
+    ]
     with collecting() as notes:
         centroid(layer(["POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))"], crs=4326))
     assert "as if these were flat" in notes.caveats[0]
@@ -116,7 +124,9 @@ def test_convex_hull_by_row_and_by_group() -> None:
 def test_make_valid_keeps_the_kind_and_tells_the_change() -> None:
     collapsed = "MULTIPOLYGON (((0 0, 4 0, 4 4, 0 4, 0 0)), ((9 9, 10 10, 9 9, 9 9)))"
     spike = "POLYGON ((0 0, 4 0, 4 4, 9 4, 4 4, 0 4, 0 0))"
-    shapes = layer([BOW_TIE, collapsed, spike, "POLYGON ((0 0, 1 1, 0 0, 0 0))", "POLYGON ((0 0, 1 0, 1 1, 0 0))", None])
+    shapes = layer(
+        [BOW_TIE, collapsed, spike, "POLYGON ((0 0, 1 1, 0 0, 0 0))", "POLYGON ((0 0, 1 0, 1 1, 0 0))", None]
+    )
     with collecting() as notes:
         result = make_valid(shapes)
     assert result.geometry.dropna().is_valid.all()
@@ -133,7 +143,9 @@ def test_make_valid_keeps_the_kind_and_tells_the_change() -> None:
 
 def test_make_valid_keeps_z_and_refuses_nonsense() -> None:
     assert make_valid(layer(["POLYGON Z ((0 0 1, 2 2 1, 2 0 1, 0 2 1, 0 0 1))"])).geometry[0].has_z
-    endless = gpd.GeoDataFrame(geometry=[shapely.box(0, 0, 1, 1), shapely.Polygon([(0, 0), (1, 0), (np.nan, 1)])], crs=5070)
+    endless = gpd.GeoDataFrame(
+        geometry=[shapely.box(0, 0, 1, 1), shapely.Polygon([(0, 0), (1, 0), (np.nan, 1)])], crs=5070
+    )
     with pytest.raises(InputFailure, match="not finite: row 1"):
         make_valid(endless)
     with pytest.raises(InputFailure, match="linework always keeps"):
@@ -149,7 +161,7 @@ def test_remove_empty() -> None:
 
 def test_explode_keeps_rows_without_geometry() -> None:
     nested = "GEOMETRYCOLLECTION (POINT (5 5), GEOMETRYCOLLECTION (MULTILINESTRING ((0 0, 1 1), (2 2, 3 3))))"
-    shapes = layer(["MULTIPOINT (0 0, 1 1)", None, "MULTIPOLYGON EMPTY", nested, "MULTIPOINT Z (1 1 1, EMPTY)"])
+    shapes = layer(["MULTIPOINT (0 0, 1 1)", None, "MULTIPOLYGON EMPTY", nested, "MULTIPOINT Z ((1 1 1), EMPTY)"])
     result = explode(shapes)
     assert result["id"].tolist() == [0, 0, 1, 2, 3, 3, 3, 4]
     assert wkts(result)[2:4] == [None, "POLYGON EMPTY"]

@@ -29,7 +29,11 @@ def test_rows_come_in_the_documented_order(how: str) -> None:
     left = layer(["POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))", "POLYGON ((2 2, 4 2, 4 4, 2 4, 2 2))"], a=["x", "y"])
     right = layer(["POLYGON ((3 3, 5 3, 5 5, 3 5, 3 3))", "POLYGON ((1 1, 3 1, 3 3, 1 3, 1 1))"], b=["p", "q"])
     result = overlay(left, right, how=how)
-    shared, of_left, of_right = [("x", "q"), ("y", "p"), ("y", "q")], [("x", None), ("y", None)], [(None, "p"), (None, "q")]
+    shared, of_left, of_right = (
+        [("x", "q"), ("y", "p"), ("y", "q")],
+        [("x", None), ("y", None)],
+        [(None, "p"), (None, "q")],
+    )
     expected = {
         "intersection": shared,
         "union": shared + of_left + of_right,
@@ -41,7 +45,10 @@ def test_rows_come_in_the_documented_order(how: str) -> None:
         assert result["a"].tolist() == ["x", "y"]
         return
     assert result.columns.tolist() == ["id_left", "a", "id_right", "b", "geometry"]
-    found = [(a if isinstance(a, str) else None, b if isinstance(b, str) else None) for a, b in zip(result["a"], result["b"], strict=True)]
+    found = [
+        (a if isinstance(a, str) else None, b if isinstance(b, str) else None)
+        for a, b in zip(result["a"], result["b"], strict=True)
+    ]
     assert found == expected[how]
 
 
@@ -72,7 +79,9 @@ def test_kind_of_the_first_row_decides_nothing() -> None:
 def test_invalid_polygons_are_refused_by_row(how: str, side: str) -> None:
     good, bad = layer([SQUARE]), layer([SQUARE, BOW_TIE])
     left, right = (bad, good) if side == "left" else (good, bad)
-    with pytest.raises(InputFailure, match=rf"'{side}' has invalid polygons: row 1 \(Self-intersection.*make_valid before"):
+    with pytest.raises(
+        InputFailure, match=rf"'{side}' has invalid polygons: row 1 \(Self-intersection.*make_valid before"
+    ):
         overlay(left, right, how=how)
 
 
@@ -108,7 +117,13 @@ def test_rows_without_geometry_are_among_what_remains() -> None:
 
 def test_clashing_names() -> None:
     left, right = layer([SQUARE], name=["l"]), layer([CLAW], name=["r"])
-    assert overlay(left, right, how="intersection", suffixes=["", "_2"]).columns.tolist() == ["id", "name", "id_2", "name_2", "geometry"]
+    assert overlay(left, right, how="intersection", suffixes=["", "_2"]).columns.tolist() == [
+        "id",
+        "name",
+        "id_2",
+        "name_2",
+        "geometry",
+    ]
     with pytest.raises(InputFailure, match="two suffixes must differ"):
         overlay(left, right, how="intersection", suffixes=["_a", "_a"])
     with pytest.raises(InputFailure, match="two columns 'name_left'"):
@@ -148,7 +163,9 @@ def test_collections_are_refused() -> None:
 
 
 def test_clip() -> None:
-    shapes = layer([SQUARE, "LINESTRING (-5 1, 5 1)", "POINT (1 1)", "POINT (30 30)", None, "POLYGON ((5 0, 9 0, 9 4, 5 4, 5 0))"])
+    shapes = layer(
+        [SQUARE, "LINESTRING (-5 1, 5 1)", "POINT (1 1)", "POINT (30 30)", None, "POLYGON ((5 0, 9 0, 9 4, 5 4, 5 0))"]
+    )
     mask = layer(["POLYGON ((-1 -1, 2 -1, 2 5, -1 5, -1 -1))", "POLYGON ((2 -1, 5 -1, 5 5, 2 5, 2 -1))"])
     with collecting() as notes:
         result = clip(shapes, mask)
@@ -193,6 +210,8 @@ def test_same_as_geopandas(left: gpd.GeoDataFrame, right: gpd.GeoDataFrame) -> N
             return result.assign(area=result.area).groupby(keys, dropna=False)["area"].sum().round(6).to_dict()
 
         def plain(found: dict[Any, float]) -> list[Any]:
-            return sorted((str(key).replace("<NA>", "nan").replace(".0", ""), value) for key, value in found.items() if value)
+            return sorted(
+                (str(key).replace("<NA>", "nan").replace(".0", ""), value) for key, value in found.items() if value
+            )
 
         assert plain(areas(ours)) == plain(areas(theirs))

@@ -7,7 +7,7 @@ import numpy as np
 import pyproj
 import pytest
 import shapely
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_layers import layer, rich
 
@@ -30,7 +30,14 @@ def test_same_as_pyproj_with_x_before_y(target: str) -> None:
 
 
 def test_crs_is_normalised() -> None:
-    forms = [5070, "5070", "epsg:5070", " EPSG:5070 ", "urn:ogc:def:crs:EPSG::5070", "http://www.opengis.net/def/crs/EPSG/0/5070"]
+    forms = [
+        5070,
+        "5070",
+        "epsg:5070",
+        " EPSG:5070 ",
+        "urn:ogc:def:crs:EPSG::5070",
+        "http://www.opengis.net/def/crs/EPSG/0/5070",
+    ]
     assert {reproject.normalise({"crs": form}).crs for form in forms} == {"EPSG:5070"}
     with pytest.raises(InputFailure, match="no CRS 'EPSG:999999'"):
         reproject(layer(["POINT (0 0)"], crs=4326), crs="EPSG:999999")
@@ -87,7 +94,9 @@ def test_ballpark_only() -> None:
 
 
 def test_across_the_antimeridian_split_and_back() -> None:
-    pacific = gpd.GeoDataFrame({"n": [1, 2]}, geometry=[shapely.box(3e6, -1e5, 3.6e6, 1e5), shapely.box(0, 0, 1e5, 1e5)], crs=3832)
+    pacific = gpd.GeoDataFrame(
+        {"n": [1, 2]}, geometry=[shapely.box(3e6, -1e5, 3.6e6, 1e5), shapely.box(0, 0, 1e5, 1e5)], crs=3832
+    )
     with collecting() as notes:
         split = reproject(pacific, crs="EPSG:4326")
     assert notes.facts["split_at_antimeridian"] == 1
@@ -162,6 +171,7 @@ def test_same_crs_changes_nothing() -> None:
     assert reproject(points, crs=5070).geometry[0] == points.geometry[0]
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.floats(-125, -67), st.floats(24, 50)), min_size=1, max_size=20))
 def test_there_and_back_within_a_millimetre(places: list[tuple[float, float]]) -> None:
     points = gpd.GeoDataFrame(geometry=shapely.points(places), crs="EPSG:4326")

@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import subprocess
-import sys
 import textwrap
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 from geocairn.checkpoint import Checkpoint, LayerFacts
@@ -18,6 +15,10 @@ from geocairn.s3 import S3Settings
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.objects import Conflict
 from geocairn.stores.opening import open_store
+
+# A server forks the processes that take part, with everything loaded: starting each from nothing takes seconds.
+PROCESSES = get_context("forkserver")
+PROCESSES.set_forkserver_preload(["geopandas", "pyarrow.parquet", "boto3.s3.transfer", "geocairn.stores.layers"])
 
 
 def fingerprint(name: object) -> str:
@@ -102,14 +103,26 @@ def commit_number(url: str, settings: S3Settings | None, name: str, number: int)
 def replace_number(url: str, settings: S3Settings | None, name: str, number: int) -> str:
     """Look up, find it not believed, and commit over it, as one of several."""
     store = open_store(url, settings=settings)
-    made = store.commit(checkpoint(name), layer(number), replace=store.look_up(fingerprint(name)))
+    seen = store.look_up(fingerprint(name))
+    made = seen.checkpoint or store.commit(checkpoint(name), layer(number), replace=seen)
     assert made.layer is not None
     return made.layer.key
 
 
 def in_processes(work: Any, *calls: tuple[Any, ...]) -> list[Any]:
-    with ProcessPoolExecutor(len(calls), mp_context=get_context("spawn")) as pool:
+    """Do it in one process for each call, all at once."""
+    with ProcessPoolExecutor(
+        len(calls), mp_context=PROCESSES, initializer=_meet, initargs=(_barrier(len(calls)),)
+    ) as pool:
         return [future.result() for future in [pool.submit(work, *call) for call in calls]]
+
+
+def _barrier(parties: int) -> Any:
+    return PROCESSES.Barrier(parties)
+
+
+def _meet(barrier: Any) -> None:
+    barrier.wait(30)
 
 
 def in_threads(work: Any, *calls: tuple[Any, ...]) -> list[Any]:
@@ -117,38 +130,27 @@ def in_threads(work: Any, *calls: tuple[Any, ...]) -> list[Any]:
         return [future.result() for future in [pool.submit(work, *call) for call in calls]]
 
 
-def script(body: str, url: str, settings: S3Settings | None, *, wait: bool = True) -> subprocess.Popen[str]:
-    """Run Python code in another process, with `store` open. Without `wait` return once it has said `ready`."""
-    made = (
-        "S3Settings(**json.loads(sys.argv[2]))" if settings is not None else "None"
-    )
-    code = (
-        "import json, os, signal, sys, time\n"
-        "from geocairn.s3 import S3Settings\n"
-        "from geocairn.stores.opening import open_store\n"
-        "from store_samples import *\n"
-        f"store = open_store(sys.argv[1], settings={made})\n" + textwrap.dedent(body)
-    )
-    stated = "{}"
-    if settings is not None:
-        stated = settings.model_copy(update={"secret_key": None}).model_dump_json()[:-1]
-        stated = stated.replace('"secret_key":null', f'"secret_key":"{settings.secret_key.get_secret_value()}"') + "}"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, url, stated],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
-    )
-    if wait:
-        process.wait(60)
-        process.stdout.close()
-    else:
-        said = process.stdout.readline()
-        assert said == "ready\n", said
-    return process
+class Script:
+    """Python code that runs in another process, with `store` open; `ready()` in it tells that it got so far."""
+
+    def __init__(self, body: str, url: str, settings: S3Settings | None) -> None:
+        self._ready = PROCESSES.Event()
+        self.process = PROCESSES.Process(target=_run, args=(textwrap.dedent(body), url, settings, self._ready))
+        self.process.start()
+
+    def wait(self) -> int | None:
+        """Wait for its end and return its exit code; minus nine for one that was killed."""
+        self.process.join(60)
+        return self.process.exitcode
+
+    def wait_until_ready(self) -> None:
+        assert self._ready.wait(60), "the other process did not get ready"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join(10)
 
 
-def kill(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGKILL)
-    process.wait(10)
-    process.stdout.close()
+def _run(body: str, url: str, settings: S3Settings | None, ready: Any) -> None:
+    names = {**globals(), "store": open_store(url, settings=settings), "ready": ready.set, "os": os, "signal": signal}
+    exec(compile(body, "script", "exec"), names)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from geopandas.testing import assert_geodataframe_equal
 from store_samples import (
+    Script,
     checkpoint,
     commit_number,
     fingerprint,
@@ -20,7 +21,6 @@ from store_samples import (
     layer,
     overwrite,
     replace_number,
-    script,
 )
 
 from geocairn.checkpoint import LayerReference, Publication, parse_record, parse_time, write_record
@@ -51,7 +51,7 @@ def test_a_commit_is_believed_and_its_layer_comes_back(store: CheckpointStore) -
     assert (found.reason, found.checkpoint) == ("present", made)
     assert made.layer is not None
     assert made.layer.key.startswith(f"layers/{FP[:2]}/{FP}/")
-    assert RECORD == f"checkpoints/{FP[:2]}/{FP}.json"
+    assert f"checkpoints/{FP[:2]}/{FP}.json" == RECORD
     assert_geodataframe_equal(store.load(made), layer())
     assert list(store.load(made, columns=[]).columns) == ["geometry"]
 
@@ -261,6 +261,17 @@ def test_a_believed_record_is_never_replaced_under_an_old_look_up(store: Checkpo
     assert winner.layer.key in keys_under(store, "layers/")
 
 
+def test_a_believed_record_is_renewed_by_the_look_up_that_names_it(store: CheckpointStore) -> None:
+    published = Publication("out.parquet", "parquet", 10, "0" * 64)
+    before = checkpoint("out", kind="publication", publication=published)
+    store.commit(before)
+    seen = store.look_up(before.fingerprint)
+    again = store.commit(before.replaced(publication=Publication("out.parquet", "parquet", 11, "1" * 64)), replace=seen)
+    assert store.get(before.fingerprint) == again
+    assert list(list_quarantine(store.objects)) == []
+    assert store.commit(before, replace=seen) == again
+
+
 def test_of_threads_that_commit_one_wins_and_all_adopt_it(store: CheckpointStore) -> None:
     made = in_threads(lambda number: commit(store, number=number), *[(number,) for number in range(5)])
     assert len({one.layer.key for one in made}) == 1
@@ -342,7 +353,7 @@ def test_a_kill_at_each_point_of_a_commit_leaves_nothing_half_made(
         checkpoints.stage = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == {point!r} else None
         store.commit(checkpoint("step"), layer(7))
     """
-    assert script(body, store_url, store_settings).returncode == -9
+    assert Script(body, store_url, store_settings).wait() == -9
     found = store.look_up(FP)
     if point == "record written":
         assert found.checkpoint is not None
@@ -361,7 +372,7 @@ def test_what_a_killed_process_left_in_a_folder_is_cleared_away(tmp_path: Any) -
         checkpoints.stage = lambda name: os.kill(os.getpid(), signal.SIGKILL)
         store.commit(checkpoint("step"), layer())
     """
-    script(body, url, None)
+    assert Script(body, url, None).wait() == -9
     temporary = tmp_path / "store" / ".tmp"
     assert len(list(temporary.iterdir())) == 1
     commit(open_store(url))

@@ -115,9 +115,7 @@ def test_of_threads_that_create_one_wins(objects: Objects) -> None:
         assert stored.data == f"{won.index(True)}".encode()
 
 
-def test_of_processes_that_create_or_replace_one_wins(
-    objects: Objects, store_url: str, store_settings: object
-) -> None:
+def test_of_processes_that_create_or_replace_one_wins(objects: Objects, store_url: str, store_settings: object) -> None:
     calls = [(store_url, store_settings, "race/new", f"{number}".encode()) for number in range(3)]
     assert in_processes(put_if_absent, *calls).count(True) == 1
     tag = objects.write("race/old", b"old")
