@@ -80,26 +80,24 @@ def run(
     plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, as_json: bool, record: bool
 ) -> None:
     """Run a plan: reuse what is there, compute what is missing, publish the outputs."""
+    from geocairn.decide import decide
     from geocairn.flows.quick_answer import keep_decision, quick_answer
     from geocairn.flows.report import print_answer, print_remarks
+    from geocairn.stores.traces import read_decision
 
     document, checked, workspace = _prepared(plan, settings, store, scope)
     if not as_json:
         print_remarks(checked, document)
-    if not record:
-        from geocairn.decide import decide
-        from geocairn.stores.traces import read_decision
-
-        previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
-        decision = decide(checked.graph, workspace, previous=previous)
-        answer = quick_answer(decision, workspace, document, _started)
-        if answer is not None:
-            keep_decision(decision, workspace, previous)
-            print_answer(answer.as_json(), as_json, "nothing to compute: every result is there")
-            sys.exit(answer.exit_code)
+    previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
+    decision = decide(checked.graph, workspace, previous=previous)
+    answer = None if record else quick_answer(decision, workspace, document, _started)
+    if answer is not None:
+        keep_decision(decision, workspace, previous)
+        print_answer(answer.as_json(), as_json, "nothing to compute: every result is there")
+        sys.exit(answer.exit_code)
     from geocairn.flows.local_run import run_recorded
 
-    found, code = run_recorded(document, checked.graph, workspace, store, scope, quiet=as_json)
+    found, code = run_recorded(document, decision, workspace, store, quiet=as_json)
     print_answer(found, as_json)
     sys.exit(code)
 

@@ -8,30 +8,31 @@ from typing import Any
 import click
 
 from geocairn.answer import EXIT_CODES
+from geocairn.decide import Decision
 from geocairn.flows import local_server
 from geocairn.plan.document import Document
-from geocairn.plan.graph import Graph
 from geocairn.workspace import Workspace
 
 
 def run_recorded(
-    document: Document, graph: Graph, workspace: Workspace, store: str | None, scope: str | None, *, quiet: bool
+    document: Document, decision: Decision, workspace: Workspace, store: str | None, *, quiet: bool
 ) -> tuple[dict[str, Any], int]:
     """Run a checked plan as a Prefect flow and return its answer and exit code.
 
     Parameters
     ----------
-    document, graph : the plan.
+    document : the plan.
+    decision : what was decided about it; the flow decides again when it starts.
     workspace : where it runs.
-    store, scope : as the command line stated them.
+    store : as the command line stated it.
     quiet : whether standard output belongs to the answer alone; progress then goes nowhere.
     """
     server = _server(quiet)
     # The log goes to the server, where the UI shows it; the terminal gets the answer.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    import geopandas  # noqa: F401 - loaded here, while the server comes up
-
+    if decision.to_compute:
+        import geopandas  # noqa: F401 - loaded here, while the server comes up
     from geocairn.blocks import CheckpointStoreBlock
     from geocairn.flows.progress import progress
     from geocairn.flows.run_chain import ChainHalted, listen, run_chain
@@ -40,7 +41,7 @@ def run_recorded(
         local_server.wait_until_healthy(server)
     block = CheckpointStoreBlock(url=store or "", scope=workspace.scope)
     run_chain.result_storage = block
-    with progress(graph, quiet=quiet) as listener:
+    with progress(decision.graph, quiet=quiet) as listener:
         listen(listener)
         try:
             state: Any = run_chain(plan=document.values, return_state=True)

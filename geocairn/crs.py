@@ -27,16 +27,19 @@ class CRSFacts:
 
 
 @cache
-def proj_signature() -> str:
-    """Return what tells this PROJ installation from another, without loading it: its database's size and time."""
+def proj_signature() -> str | None:
+    """Return what tells this PROJ installation from another, without loading it: its database's size and time.
+
+    None where the database does not lie within pyproj: then nothing about PROJ can be remembered.
+    """
     spec = importlib.util.find_spec("pyproj")
     if spec is None or spec.origin is None:
-        return "none"
+        return None
     database = Path(spec.origin).parent / "proj_dir" / "share" / "proj" / "proj.db"
     try:
         status = database.stat()
     except OSError:
-        return spec.origin
+        return None
     return f"{spec.origin} {status.st_size} {status.st_mtime_ns}"
 
 
@@ -47,16 +50,15 @@ def describe_crs(text: str, memory: Memory | None = None) -> CRSFacts:
     ------
     InputFailure : when PROJ does not know it.
     """
+    signature = proj_signature()
     memory = memory or Memory()
-    key = f"{proj_signature()}\n{text}"
-    known = memory.get("crs", key)
-    if known is not None:
-        try:
-            return CRSFacts(**known)
-        except TypeError:
-            pass  # written by another version of this module
+    key = f"{signature}\n{text}"
+    known = memory.get("crs", key) if signature is not None else None
+    if known is not None and set(known) == {"name", "geographic", "unit"}:
+        return CRSFacts(**known)
     facts = _ask_proj(text)
-    memory.put("crs", key, asdict(facts))
+    if signature is not None:
+        memory.put("crs", key, asdict(facts))
     return facts
 
 

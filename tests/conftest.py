@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: a clean environment, a real S3 server, a fault proxy before it, and stores of both kinds."""
+"""Fixtures that all tests share: a clean environment, a real S3 server, a fault proxy, and stores of both kinds."""
 
 from __future__ import annotations
 

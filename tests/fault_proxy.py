@@ -1,7 +1,7 @@
 """An HTTP proxy on loopback, before the S3 server, that fails as it is told.
 
-The `Host` header goes through as the client sent it, because it is part of the S3 signature. Every request is written down,
-so that tests can count them.
+The `Host` header goes through as the client sent it, because it is part of the S3 signature. Every request is written
+down, so that tests can count them.
 """
 
 from __future__ import annotations

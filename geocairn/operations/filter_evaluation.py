@@ -1,7 +1,7 @@
 """A filter applied to a layer: the syntax tree of CQL2 evaluated over whole columns.
 
-What always holds: a comparison with a missing value is neither true nor false (Kleene's logic), so only rows for which the
-whole expression is true are kept; a comparison of things that cannot be compared is an error, not false.
+What always holds: a comparison with a missing value is neither true nor false (Kleene's logic), so only rows for which
+the whole expression is true are kept; a comparison of things that cannot be compared is an error, not false.
 """
 
 from __future__ import annotations

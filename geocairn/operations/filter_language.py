@@ -1,7 +1,7 @@
 """The filter language: CQL2, the OGC's standard, read by the `cql2` library; `filter_evaluation` applies it to a layer.
 
-What always holds: a filter is data. It can compare, calculate and call the functions listed here, and nothing else; text
-of any origin is safe to read. Reading one needs no geospatial library, so that a plan can be checked early.
+What always holds: a filter is data. It can compare, calculate and call the functions listed here, and nothing else;
+text of any origin is safe to read. Reading one needs no geospatial library, so that a plan can be checked early.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _check_depth(where: str) -> None:
         deepest = max(deepest, depth)
     if len(where) > LONGEST or 4 * deepest + len(_NESTING.findall(bare)) > HEAVIEST:
         raise ValueError(
-            f"the filter is too long or too deeply nested: it may have {LONGEST} letters, and {HEAVIEST} of AND, OR, NOT "
-            "and arithmetic signs, each level of parentheses counting as four; for many values of one column use IN"
+            f"the filter is too long or too deeply nested: it may have {LONGEST} letters, and {HEAVIEST} of AND, OR, "
+            "NOT and arithmetic signs, each level of parentheses counting as four; for many values of one column use IN"
         )
 
 

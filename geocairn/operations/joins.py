@@ -147,7 +147,15 @@ def nearest_join(
     return added(joined, {distance_column: filled})
 
 
-@operation(version=1, result="same", rows="some", planar=_by_distance, validate=_check_distance)
+@operation(
+    version=1,
+    result="same",
+    rows="some",
+    drops_missing=True,
+    planar=_by_distance,
+    validate=_check_distance,
+    varies=lambda parameters: {"drops_missing": not parameters.invert},
+)
 def spatial_filter(
     layer: GeoDataFrame,
     by: GeoDataFrame,

@@ -32,6 +32,10 @@ def _kind_promise(parameters: Any) -> dict[str, Any]:
     return {} if parameters.keep_geometry_kind else {"kind": "any"}
 
 
+def _overlay_promise(parameters: Any) -> dict[str, Any]:
+    return {**_kind_promise(parameters), "drops_missing": parameters.how == "intersection"}
+
+
 @operation(
     version=1,
     result="same",
@@ -92,7 +96,7 @@ def cut_to(values: Array, masks: Array, where: str) -> Array:
     return result
 
 
-@operation(version=1, result="same", rows="any", varies=_kind_promise)
+@operation(version=1, result="same", rows="any", varies=_overlay_promise)
 def overlay(
     left: GeoDataFrame,
     right: GeoDataFrame,
@@ -111,10 +115,10 @@ def overlay(
     """Cut two layers by each other.
 
     Rows come in this order: the parts in common (by left row, then by right row), what remains of the left rows, what
-    remains of the right rows. Columns are the left's, then (but for `difference`) the right's; where a row can lack a
-    partner, integers and truth values of that side are nullable types. Other geometry columns stay as they are. Rows of
-    missing or empty geometry meet nothing, so they are among what remains. Parts of another kind than the left's are
-    dropped and told by the note `dropped_parts`.
+    remains of the right rows. Columns are the left's, then (but for `difference`) the right's, then the geometry;
+    where a row can lack a partner, integers and truth values of that side are nullable types. Other geometry columns
+    stay as they are. Rows of missing or empty geometry meet nothing, so they are among what remains. Parts of another
+    kind than the left's are dropped and told by the note `dropped_parts`.
 
     Raises
     ------

@@ -11,6 +11,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from geocairn.crs import proj_signature
+from geocairn.sources.memory import Memory
+
 _GRID_SUFFIXES = (".tif", ".gsb", ".gtx", ".gvb", ".lla", ".los", ".las", ".ct2", ".json")
 _METADATA = (
     "DATABASE.LAYOUT.VERSION.MAJOR",
@@ -23,9 +26,33 @@ _METADATA = (
 )
 
 
+_VARIABLES = ("PROJ_DATA", "PROJ_LIB", "PROJ_USER_WRITABLE_DIRECTORY", "XDG_DATA_HOME", "HOME")
+
+
 @functools.cache
 def proj_environment() -> dict[str, Any]:
-    """Return PROJ's version, its database's, the grids present by name and size, and that the network is off."""
+    """Return PROJ's version, its database's, the grids present by name and size, and that the network is off.
+
+    Versions and folders are remembered on this machine as long as the database is the same file, so that an unchanged
+    rerun need not load PROJ; the grids are looked for each time.
+    """
+    signature = proj_signature()
+    memory = Memory()
+    key = repr((signature, [os.environ.get(name) for name in _VARIABLES]))
+    known = memory.get("proj", key) if signature is not None else None
+    if known is None or set(known) != {"proj", "database", "folders"}:
+        known = _ask_proj()
+        if signature is not None:
+            memory.put("proj", key, known)
+    return {
+        "proj": known["proj"],
+        "database": known["database"],
+        "grids": _grids(known["folders"]),
+        "network": False,
+    }
+
+
+def _ask_proj() -> dict[str, Any]:
     import pyproj
     import pyproj.database
     import pyproj.datadir
@@ -35,8 +62,7 @@ def proj_environment() -> dict[str, Any]:
     return {
         "proj": pyproj.proj_version_str,
         "database": {name: pyproj.database.get_database_metadata(name) for name in _METADATA},
-        "grids": _grids([*folders.get_data_dir().split(os.pathsep), folders.get_user_data_dir(create=False)]),
-        "network": False,
+        "folders": [*folders.get_data_dir().split(os.pathsep), folders.get_user_data_dir(create=False)],
     }
 
 

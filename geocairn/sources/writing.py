@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ _SHAPEFILE_NAME = 10
 _SHAPEFILE_TEXT = 254
 _TOLD = re.compile(r"has been truncated to \d+ characters")
 """What GDAL says that is told here already, once a column and not once a value."""
+_one_writer = threading.Lock()
 _MULTI = {"point": "MultiPoint", "line": "MultiLineString", "polygon": "MultiPolygon"}
 _SINGLE = {"point": "Point", "line": "LineString", "polygon": "Polygon"}
 
@@ -143,7 +145,8 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
     if kind is GEOPACKAGE:
         options["GEOMETRY_NAME"] = str(ready.geometry.name)
     try:
-        with warnings.catch_warnings(record=True) as heard:
+        # Warnings are caught for the whole process: one writer at a time, and none but GDAL's own count.
+        with _one_writer, warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             pyogrio.write_dataframe(
                 ready,
@@ -157,7 +160,7 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
             )
     except (DataSourceError, FeatureError, FieldError, GeometryError, ValueError) as error:
         raise InputFailure(f"cannot be written as {kind.title}: {error}", where=path.name) from error
-    for message in sorted({str(warning.message) for warning in heard}):
+    for message in sorted({str(warning.message) for warning in heard if "pyogrio" in warning.filename}):
         if not _TOLD.search(message):
             caveat(f"{path.name}: {message}")
 

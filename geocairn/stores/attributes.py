@@ -74,7 +74,7 @@ def decode(table: Any, description: dict[str, Any], rows: int) -> Any:
     if levels:
         names = index["names"]
         if len(levels) == 1:
-            whole.index = pd.Index(columns[levels[0]], name=names[0])
+            whole.index = pd.Index(columns[levels[0]]).rename(names[0])
         else:
             whole.index = pd.MultiIndex.from_arrays([columns[name] for name in levels], names=names)
     elif "range" in index:
@@ -121,6 +121,9 @@ def _special(name: str, column: Any, described: dict[str, Any]) -> Any:
     if isinstance(dtype, pd.StringDtype) and dtype.storage == "python":
         described[name] = {"string": "python", "missing": "NA" if dtype.na_value is pd.NA else "nan"}
         return pa.array(column, type=pa.large_string(), from_pandas=True)
+    if dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string":
+        described[name] = {"object": "text"}
+        return pa.array(column, type=pa.large_string(), from_pandas=True)
     if dtype.kind == "M" and str(dtype).startswith("datetime64[s"):
         described[name] = {"time": str(dtype)}
         array = pa.array(column, from_pandas=True)
@@ -134,7 +137,7 @@ def _restore(column: Any, kind: dict[str, Any]) -> Any:
 
     if "categories" in kind:
         table = _unpack(kind["categories"])
-        categories = pd.Index(decode(table, kind["inner"], table.num_rows)["categories"], name=None)
+        categories = pd.Index(decode(table, kind["inner"], table.num_rows)["categories"]).rename(None)
         codes = column.fill_null(-1).to_numpy()
         return pd.Series(pd.Categorical.from_codes(codes, categories=categories, ordered=kind["ordered"]))
     if "arrow" in kind:
@@ -145,6 +148,9 @@ def _restore(column: Any, kind: dict[str, Any]) -> Any:
         missing = pd.NA if kind["missing"] == "NA" else float("nan")
         dtype = pd.StringDtype("python", na_value=missing)
         return pd.Series(column.to_pandas().astype(object), dtype=dtype)
+    if "object" in kind:
+        texts = column.to_pylist()
+        return pd.Series(texts, dtype=object, index=pd.RangeIndex(len(texts)))
     return column.to_pandas().astype(kind["time"])
 
 

@@ -43,7 +43,11 @@ def write_layer_file(layer: Any, path: Path) -> None:
     metadata[_OURS] = json.dumps({"format": "geocairn-layer/1", "rows": len(layer), **description}).encode("utf-8")
     try:
         pq.write_table(
-            table.replace_schema_metadata(metadata), path, compression="zstd", row_group_size=ROW_GROUP, version="2.6"
+            table.replace_schema_metadata(metadata),
+            path,
+            compression="zstd",
+            row_group_size=ROW_GROUP,
+            use_compliant_nested_type=False,  # otherwise the element of an Arrow list comes back with another name
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InputFailure(

@@ -15,7 +15,6 @@ import logging
 import secrets
 import threading
 import time
-import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +34,7 @@ TTL = 30.0
 
 _RACES = 10
 _log = logging.getLogger(__name__)
-_held: weakref.WeakSet[Held] = weakref.WeakSet()
+_held: set[Held] = set()  # of this process, for the way out on termination
 
 
 def owner(run_id: str, backend: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def layer(wkt: list[str | None], crs: Any = CRS, **columns: Any) -> gpd.GeoDataF
 
 
 def rich(wkt: list[str | None], crs: Any = CRS, prefix: str = "") -> gpd.GeoDataFrame:
-    """A layer with a foreign index, columns of every awkward type, its geometry in `shape` and another one in `mark`."""
+    """A layer with a foreign index, columns of every awkward type, its geometry in `shape`, another in `mark`."""
     n = len(wkt)
     some = [None if i % 3 == 2 else i for i in range(n)]
     frame = pd.DataFrame(

@@ -105,7 +105,7 @@ def test_dissolve_complaints(parameters: dict[str, Any], message: str) -> None:
 
 def test_coverage_is_checked_first() -> None:
     overlapping = layer(["POLYGON ((0 0, 2 0, 2 2, 0 2, 0 0))", "POLYGON ((1 0, 3 0, 3 2, 1 2, 1 0))"], key=["a", "a"])
-    with pytest.raises(InputFailure, match="polygons of a group overlap.*use method unary"):
+    with pytest.raises(InputFailure, match=r"polygons of a group overlap.*use method unary"):
         dissolve(overlapping, by="key", method="coverage")
     assert dissolve(overlapping, by="key").area.tolist() == [6]
     apart = dissolve(overlapping.assign(key=["a", "b"]), by="key", method="coverage")
@@ -193,7 +193,7 @@ def test_count_points_complaints() -> None:
         count_points(points, points)
     with pytest.raises(InputFailure, match="a column 'id' already"):
         count_points(cells, points, column="id")
-    with pytest.raises(InputFailure, match="'name' is of type .*, not a number"):
+    with pytest.raises(InputFailure, match=r"'name' is of type .*, not a number"):
         count_points(cells, points, weight="name")
     with pytest.raises(InputFailure, match="points has no column 'nam'"):
         count_points(cells, points, weight="nam")

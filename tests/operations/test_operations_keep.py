@@ -1,4 +1,4 @@
-"""What every operation keeps: column types, order, CRS, the geometry's name, the inputs themselves; on awkward layers too."""
+"""What every operation keeps: column types, order, CRS, the geometry's name, the inputs; on awkward layers too."""
 
 from __future__ import annotations
 

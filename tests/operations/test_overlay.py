@@ -135,7 +135,7 @@ def test_clashing_names() -> None:
 def test_two_crs_are_refused() -> None:
     with pytest.raises(InputFailure, match="'left' is in EPSG:5070, 'right' in EPSG:3857"):
         overlay(layer([SQUARE]), layer([CLAW], crs=3857), how="union")
-    with pytest.raises(InputFailure, match="EPSG:5070.*an unknown CRS"):
+    with pytest.raises(InputFailure, match=r"EPSG:5070.*an unknown CRS"):
         clip(layer([SQUARE]), layer([CLAW], crs=None))
 
 
@@ -158,7 +158,7 @@ def test_grid_size() -> None:
 
 
 def test_collections_are_refused() -> None:
-    with pytest.raises(InputFailure, match="geometry collections: row 0.*explode"):
+    with pytest.raises(InputFailure, match=r"geometry collections: row 0.*explode"):
         overlay(layer(["GEOMETRYCOLLECTION (POINT (0 0))"]), layer([SQUARE]), how="union")
 
 

@@ -153,7 +153,7 @@ def test_every_geometry_column_is_reprojected() -> None:
     assert result["mark"].crs == "EPSG:3857"
     assert result["mark"].iloc[0].x == pytest.approx(1113194.9, abs=0.1)
     two["mark"] = gpd.GeoSeries(shapely.points([10, 11], [50, 51]), index=two.index)
-    with pytest.raises(InputFailure, match="CRS of geometry column 'mark' is unknown.*drop the column"):
+    with pytest.raises(InputFailure, match=r"CRS of geometry column 'mark' is unknown.*drop the column"):
         reproject(two, crs="EPSG:3857")
 
 
@@ -185,7 +185,7 @@ def test_assign_crs() -> None:
     assert assign_crs(bare, crs=4326).crs == "EPSG:4326"
     assert bare.crs is None
     stated = layer(["POINT (10 50)"])
-    with pytest.raises(InputFailure, match="the layer is in EPSG:5070, not EPSG:4326.*override"):
+    with pytest.raises(InputFailure, match=r"the layer is in EPSG:5070, not EPSG:4326.*override"):
         assign_crs(stated, crs=4326)
     changed = assign_crs(stated, crs=4326, override=True)
     assert changed.crs == "EPSG:4326"

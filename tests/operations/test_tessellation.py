@@ -47,7 +47,7 @@ def test_few_points() -> None:
 
 
 def test_complaints() -> None:
-    with pytest.raises(InputFailure, match="points share a place.*rows 0, 2"):
+    with pytest.raises(InputFailure, match=r"points share a place.*rows 0, 2"):
         voronoi(layer(["POINT (1 1)", "POINT (2 2)", "POINT (1 1)"]))
     with pytest.raises(InputFailure, match="multipoints have no single cell: row 0; explode"):
         voronoi(layer(["MULTIPOINT (0 0, 1 1)"]))

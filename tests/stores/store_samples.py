@@ -111,14 +111,9 @@ def replace_number(url: str, settings: S3Settings | None, name: str, number: int
 
 def in_processes(work: Any, *calls: tuple[Any, ...]) -> list[Any]:
     """Do it in one process for each call, all at once."""
-    with ProcessPoolExecutor(
-        len(calls), mp_context=PROCESSES, initializer=_meet, initargs=(_barrier(len(calls)),)
-    ) as pool:
+    barrier = PROCESSES.Barrier(len(calls))
+    with ProcessPoolExecutor(len(calls), mp_context=PROCESSES, initializer=_meet, initargs=(barrier,)) as pool:
         return [future.result() for future in [pool.submit(work, *call) for call in calls]]
-
-
-def _barrier(parties: int) -> Any:
-    return PROCESSES.Barrier(parties)
 
 
 def _meet(barrier: Any) -> None:

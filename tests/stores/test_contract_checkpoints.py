@@ -101,7 +101,7 @@ def test_what_cannot_be_stored_commits_nothing(store: CheckpointStore) -> None:
     with pytest.raises(InputFailure, match="'mixed'"):
         store.commit(checkpoint("step"), layer().assign(mixed=[1, "two", b"three"]))
     assert keys_under(store, "") == []
-    with pytest.raises(ValueError, match="NaN|nan|JSON"):
+    with pytest.raises(ValueError, match="JSON"):
         store.commit(checkpoint("step", parameters={"distance": float("nan")}), layer())
     assert store.look_up(FP).reason == "missing"
 
