@@ -9,9 +9,10 @@ import importlib.util
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from geocairn.failure import InputFailure
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,14 @@ def describe_crs(text: str, memory: Memory | None = None) -> CRSFacts:
     if signature is not None:
         memory.put("crs", key, asdict(facts))
     return facts
+
+
+def crs_label(crs: Any) -> str:
+    """Return `EPSG:5070` where the CRS has an authority code, else its name."""
+    if crs is None:
+        return "an unknown CRS"
+    authority = crs.to_authority(min_confidence=100)
+    return ":".join(authority) if authority else str(crs.name)
 
 
 def _ask_proj(text: str) -> CRSFacts:

@@ -21,7 +21,7 @@ from geocairn.fingerprint import frame_record, operation_version, parameter_reco
 from geocairn.gate import GATE_VERSION, Passed, Terms, admit
 from geocairn.libraries import library_versions
 from geocairn.operations.contract import REFERENCE_BACKEND, Operation, parameter_values
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 from geocairn.operations.preconditions import check_inputs
 from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.model import PINNED, CheckpointPolicy, parse_duration

@@ -33,7 +33,7 @@ def introduced_invalid(survey: Survey, promise: Promise, inputs: Sequence[Any]) 
     before = _rows_before(survey, promise, inputs)
     if before is not None:
         found = nothing.copy()
-        found[places] = shapely.is_valid(before[places])
+        found[places] = shapely.is_valid(before[places]) | shapely.is_missing(before[places])
         return found
     sources = [_values(layer) for layer in (inputs[:1] if promise.rows == "some" else inputs) if has_geometry(layer)]
     came_in = [values[~shapely.is_missing(values) & ~shapely.is_valid(values)] for values in sources]

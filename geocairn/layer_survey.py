@@ -12,12 +12,12 @@ from functools import cached_property
 from typing import Any
 
 from geocairn.checkpoint import LayerFacts
-from geocairn.operations.preconditions import crs_label
+from geocairn.crs import crs_label
 
 GATE_VERSION = 2
 """Raised when the gate sees more or judges otherwise; a record of an older gate is read and gated again."""
 
-_TYPE_NAMES = (
+TYPE_NAMES = (
     "Point",
     "LineString",
     "LinearRing",
@@ -27,6 +27,7 @@ _TYPE_NAMES = (
     "MultiPolygon",
     "GeometryCollection",
 )
+"""By the number that the geometry engine gives each type."""
 
 
 def has_geometry(layer: Any) -> bool:
@@ -99,7 +100,7 @@ class Survey:
 
         seen = self.values[self.present]
         codes = np.unique(shapely.get_type_id(seen) * 2 + shapely.has_z(seen))
-        return sorted(f"{_TYPE_NAMES[code // 2]}{' Z' if code % 2 else ''}" for code in codes)
+        return sorted(f"{TYPE_NAMES[code // 2]}{' Z' if code % 2 else ''}" for code in codes)
 
     @cached_property
     def crs_name(self) -> str | None:

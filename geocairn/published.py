@@ -20,8 +20,8 @@ from geocairn.gate import survey_facts
 from geocairn.highlight import highlighted
 from geocairn.libraries import library_versions
 from geocairn.lineage import lineage_of
-from geocairn.operations.notes import collecting
-from geocairn.operations.preconditions import kinds_of
+from geocairn.notes import collecting
+from geocairn.kinds import kinds_of
 from geocairn.sources.target import Target, matches
 from geocairn.sources.uri import canonical_uri
 from geocairn.stores.leases import owner

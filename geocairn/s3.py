@@ -27,7 +27,9 @@ class S3Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    endpoint: str | None = Field(None, description="URL of the service, for example http://127.0.0.1:8333; AWS when empty")
+    endpoint: str | None = Field(
+        None, description="URL of the service, for example http://127.0.0.1:8333; AWS when empty"
+    )
     region: str | None = Field(None, description="Region, for example eu-central-1")
     path_style: bool | None = Field(
         None, description="Address buckets by path and not by host name; by default where an endpoint is set"
@@ -87,9 +89,20 @@ def client(settings: S3Settings) -> Any:
                     connect_timeout=5,
                     read_timeout=60,
                     max_pool_connections=32,
+                    **_checksums(settings),
                 ),
             )
         return _clients[key]
+
+
+def _checksums(settings: S3Settings) -> dict[str, str]:
+    """Return how boto3 is to add checksums: by default only where it must, for services other than AWS.
+
+    Many of them refuse the checksums that boto3 adds by itself. Layers carry a digest of ours.
+    """
+    if not settings.endpoint or os.environ.get("AWS_REQUEST_CHECKSUM_CALCULATION"):
+        return {}
+    return {"request_checksum_calculation": "when_required", "response_checksum_validation": "when_required"}
 
 
 def filesystem(settings: S3Settings) -> Any:

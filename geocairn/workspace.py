@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geocairn.s3 import S3Settings
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 from geocairn.stores.opening import open_store
 
 if TYPE_CHECKING:

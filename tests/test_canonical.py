@@ -89,7 +89,9 @@ def test_these_are_one(left, right):
     assert encode(left) == encode(right)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, decimal.Decimal("NaN"), object(), "\ud800", {1: object()}])
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, decimal.Decimal("NaN"), object(), "\ud800", {1: object()}]
+)
 def test_what_cannot_be_encoded_raises(value):
     with pytest.raises(NotCanonical):
         encode(value)

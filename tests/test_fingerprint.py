@@ -42,10 +42,14 @@ def test_golden_fingerprints():
     """These pin the scheme. A change invalidates everybody's checkpoints: raise SCHEME with it."""
     assert step_print() == "9c7d5e5dd5f44143c5db3e9a369e8a8b9ee8975ebdc0bfbc967a65fea6a559ec"
     assert (
-        step_print("overlay", {"how": "union"}, {"left": INPUT, "right": SECOND}, on_invalid="repair") == "25061ec993a92fabb1eea9ad5df6f4d54884a162c293688647c9e06a0b15d36e"
+        step_print("overlay", {"how": "union"}, {"left": INPUT, "right": SECOND}, on_invalid="repair")
+        == "25061ec993a92fabb1eea9ad5df6f4d54884a162c293688647c9e06a0b15d36e"
     )
     assert source_print() == "d98fa55b3d321b7eab7a2089497ebca961dc9a418c46bdef871b5056949cafa2"
-    assert source_print(version="s3:1/2/3", is_content=False, uri="s3+aws/b/k", public=True) == "dbb4332115f7cba1d2ac13e4e10ae1f7e45fdbf0417b555f23367b7db17ccc10"
+    assert (
+        source_print(version="s3:1/2/3", is_content=False, uri="s3+aws/b/k", public=True)
+        == "dbb4332115f7cba1d2ac13e4e10ae1f7e45fdbf0417b555f23367b7db17ccc10"
+    )
 
 
 @pytest.mark.parametrize("field", sorted(EXCLUDED_STEP_FIELDS))
@@ -162,7 +166,17 @@ def test_two_sources_of_the_same_stated_version_stay_two():
     assert first != second
 
 
-@pytest.mark.parametrize("option", [{"layer": "x"}, {"columns": ["a"]}, {"where": "a = 1"}, {"bbox": (0, 0, 1, 1)}, {"crs": 4326}, {"encoding": "cp1252"}])
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"layer": "x"},
+        {"columns": ["a"]},
+        {"where": "a = 1"},
+        {"bbox": (0, 0, 1, 1)},
+        {"crs": 4326},
+        {"encoding": "cp1252"},
+    ],
+)
 def test_read_options_count(option):
     assert source_print(**option) != source_print()
 
@@ -231,10 +245,20 @@ def test_fingerprints_hold_across_processes_and_settings(environment, tmp_path):
 def _chain_prints(distance=10.0, where="a = 1"):
     operation, other = operations["buffer"], operations["filter"]
     source = INPUT
-    first = fingerprint(step_record(Step(name="1", op="buffer"), operation, operation.normalise({"distance": distance}), {"layer": source}))
-    second = fingerprint(step_record(Step(name="2", op="filter"), other, other.normalise({"where": where}), {"layer": first}))
-    third = fingerprint(step_record(Step(name="3", op="buffer"), operation, operation.normalise({"distance": 3}), {"layer": second}))
-    sibling = fingerprint(step_record(Step(name="s", op="buffer"), operation, operation.normalise({"distance": 4}), {"layer": source}))
+    first = fingerprint(
+        step_record(
+            Step(name="1", op="buffer"), operation, operation.normalise({"distance": distance}), {"layer": source}
+        )
+    )
+    second = fingerprint(
+        step_record(Step(name="2", op="filter"), other, other.normalise({"where": where}), {"layer": first})
+    )
+    third = fingerprint(
+        step_record(Step(name="3", op="buffer"), operation, operation.normalise({"distance": 3}), {"layer": second})
+    )
+    sibling = fingerprint(
+        step_record(Step(name="s", op="buffer"), operation, operation.normalise({"distance": 4}), {"layer": source})
+    )
     return first, second, third, sibling
 
 

@@ -94,7 +94,7 @@ def dissolve(
         group_codes,
         pick_rows,
     )
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
     from geocairn.operations.parts import check_valid, off_grid, present
 
     where = "dissolve"

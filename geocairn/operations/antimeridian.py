@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
 from geocairn.operations.layers import name_rows
-from geocairn.operations.notes import note
+from geocairn.notes import note
 
 if TYPE_CHECKING:
     import numpy as np

@@ -157,7 +157,7 @@ def centroid(layer: GeoDataFrame) -> GeoDataFrame:
     import shapely
 
     from geocairn.operations.layers import geometry_values, with_geometry
-    from geocairn.operations.notes import caveat
+    from geocairn.notes import caveat
     from geocairn.operations.parts import POINT, dimensions
 
     values = geometry_values(layer)
@@ -271,7 +271,7 @@ def make_valid(
     import shapely
 
     from geocairn.operations.layers import geometry_values, name_rows, with_geometry
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
     from geocairn.operations.parts import dimensions, keep_kind
 
     values = geometry_values(layer)
@@ -308,7 +308,7 @@ def make_valid(
 def remove_empty(layer: GeoDataFrame) -> GeoDataFrame:
     """Leave out the rows whose geometry is missing or empty; how many is told by the note `rows_removed`."""
     from geocairn.operations.layers import geometry_values, pick_rows
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
     from geocairn.operations.parts import present
 
     keep = present(geometry_values(layer))

@@ -35,7 +35,7 @@ def explode(
     import shapely
 
     from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
     from geocairn.operations.parts import dimensions, empty_of, present, single_parts
 
     values = geometry_values(layer)

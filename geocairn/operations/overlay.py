@@ -57,7 +57,7 @@ def clip(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: KeepKin
     import numpy as np
 
     from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
     from geocairn.operations.parts import check_no_collections, check_valid, dimensions, keep_kind, present
 
     values, masks = geometry_values(layer), geometry_values(mask)
@@ -128,7 +128,7 @@ def overlay(
     import shapely
 
     from geocairn.operations.layers import geometry_values
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
     from geocairn.operations.pairs import related
     from geocairn.operations.parts import (
         check_no_collections,

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from geocairn.crs import crs_label
 from geocairn.failure import InputFailure
+from geocairn.kinds import kinds_of
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -53,25 +55,6 @@ def check_inputs(operation: Operation, inputs: Mapping[str, Any], parameters: An
                 where=operation.name,
                 remedy=GEOGRAPHIC_REMEDY,
             )
-
-
-def crs_label(crs: Any) -> str:
-    """Return `EPSG:5070` where the CRS has an authority code, else its name."""
-    if crs is None:
-        return "an unknown CRS"
-    authority = crs.to_authority(min_confidence=100)
-    return ":".join(authority) if authority else str(crs.name)
-
-
-def kinds_of(layer: GeoDataFrame) -> set[str]:
-    """Return the geometry kinds present in the layer; null and empty geometries count for none."""
-    import numpy as np
-    import shapely
-
-    values = layer.geometry.values
-    present = ~(shapely.is_missing(values) | shapely.is_empty(values))
-    names = {0: "point", 1: "line", 2: "line", 3: "polygon", 4: "point", 5: "line", 6: "polygon", 7: "collection"}
-    return {names.get(int(number), "other") for number in np.unique(shapely.get_type_id(values[present]))}
 
 
 def _as_list(operation: Operation, role: Role, value: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from geocairn.crs import proj_signature
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 
 _GRID_SUFFIXES = (".tif", ".gsb", ".gtx", ".gvb", ".lla", ".los", ".las", ".ct2", ".json")
 _METADATA = (

@@ -13,7 +13,7 @@ from pydantic import Field
 from geocairn.failure import InputFailure
 from geocairn.operations.contract import operation
 from geocairn.operations.parameter_types import CrsText, Number
-from geocairn.operations.preconditions import crs_label
+from geocairn.crs import crs_label
 from geocairn.operations.proj_environment import proj_environment
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def reproject(
         transformation = Transformation(source, target, accuracy=accuracy, allow_ballpark=allow_ballpark)
         frame[name] = from_shapely(transformation.apply(values), crs=target)
         records += [{"column": name, **used} for used in transformation.used]
-    from geocairn.operations.notes import note
+    from geocairn.notes import note
 
     note("pipeline", records)
     return assemble(frame, active, np.asarray(frame[active].array, dtype=object), target)

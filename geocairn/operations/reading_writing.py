@@ -86,7 +86,7 @@ def read_layer(
     A source with no CRS is refused unless `crs` states it, and a stated one that contradicts the source is refused.
     `bbox` keeps the features whose geometry meets the box; `where` is applied after it.
     """
-    from geocairn.sources.memory import Memory
+    from geocairn.memory import Memory
     from geocairn.sources.read import read
     from geocairn.sources.source import Source
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from geocairn.failure import InputFailure
 from geocairn.operations.contract import operation
-from geocairn.operations.filter_language import check_syntax
+from geocairn.filters.language import check_syntax
 from geocairn.operations.parameter_types import METRES_IN, ColumnName, ColumnNames, LengthUnit
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def filter(
     InputFailure : for wrong syntax, an unknown column or function (with the nearest right name), or types that cannot
         be compared.
     """
-    from geocairn.operations.filter_evaluation import matching
+    from geocairn.filters.evaluation import matching
     from geocairn.operations.layers import pick_rows
 
     return pick_rows(layer, matching(layer, where))
@@ -143,7 +143,8 @@ def measure(
 
     from geocairn.operations.layers import added, check_new_columns, geometry_values
     from geocairn.operations.measurement import ellipsoidal_measures, planar_measures
-    from geocairn.operations.preconditions import UNKNOWN_CRS_REMEDY, kinds_of
+    from geocairn.kinds import kinds_of
+    from geocairn.operations.preconditions import UNKNOWN_CRS_REMEDY
 
     asked = {"area": area, "length": length, "perimeter": perimeter}
     columns = {measured: name for measured, name in asked.items() if name is not None}

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from geocairn.canonical import digest
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
-from geocairn.operations.preconditions import crs_label
+from geocairn.crs import crs_label
 from geocairn.sources.access import files_of
 from geocairn.sources.formats import CSV, PARQUET, Format
 from geocairn.sources.header import Header
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 from geocairn.sources.stated_crs import settle_crs
 from geocairn.sources.uri import canonical_uri
 from geocairn.sources.version import SourceVersion, resolve_version
@@ -147,7 +147,7 @@ def filter_columns(source: Source) -> set[str]:
     """Return the columns that `where` uses."""
     if source.where is None:
         return set()
-    from geocairn.operations.filter_language import columns_of
+    from geocairn.filters.language import columns_of
 
     return set(columns_of(source.where))
 

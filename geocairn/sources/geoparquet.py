@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geocairn.failure import InputFailure
-from geocairn.operations.notes import caveat
-from geocairn.operations.preconditions import crs_label
+from geocairn.notes import caveat
+from geocairn.crs import crs_label
 from geocairn.sources.formats import PARQUET, check_content, local_parts
 from geocairn.sources.header import Header, kinds_of_names, type_of_arrow
 

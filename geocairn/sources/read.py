@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure, SourceChanged
-from geocairn.operations.notes import caveat
+from geocairn.notes import caveat
 from geocairn.sources.access import files_of
 from geocairn.sources.describe import chosen_columns, filter_columns, header_of
 from geocairn.sources.formats import CSV, PARQUET, Format
 from geocairn.sources.header import Header
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 from geocairn.sources.stated_crs import settle_crs
 from geocairn.sources.uri import LocalPlace, parse
 from geocairn.sources.version import SourceVersion, objects_of, objects_text, resolve_version
@@ -96,9 +96,9 @@ def _read(path: Path, kind: Format, source: Source, header: Header) -> GeoDataFr
     if source.bbox is not None:
         layer = layer[_meets_box(layer.geometry, source.bbox, source.uri)]
     if source.where is not None:
-        from geocairn.operations.registry import operations
+        from geocairn.filters.evaluation import matching
 
-        layer = operations["filter"].compute(layer.reset_index(drop=True), where=source.where)
+        layer = layer[matching(layer, source.where)]
     geometry = layer.geometry.name
     if source.columns is not None:
         layer = layer[[*chosen, geometry]]

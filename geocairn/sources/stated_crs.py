@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from geocairn.failure import InputFailure
-from geocairn.operations.preconditions import crs_label
+from geocairn.crs import crs_label
 
 
 def crs_of(text: str, where: str = "") -> Any:

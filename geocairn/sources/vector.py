@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
-from geocairn.operations.notes import caveat, note
+from geocairn.notes import caveat, note
 from geocairn.sources.formats import (
     FLATGEOBUF,
     GEODATABASE,

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
-from geocairn.operations.notes import caveat
-from geocairn.operations.preconditions import crs_label, kinds_of
+from geocairn.notes import caveat
+from geocairn.crs import crs_label
+from geocairn.kinds import kinds_of
 from geocairn.sources.delimited import WKT_NAMES
 from geocairn.sources.formats import CSV, FLATGEOBUF, GEOJSON, GEOPACKAGE, PARQUET, SHAPEFILE, Format
 

@@ -23,7 +23,7 @@ from geocairn.stores.quarantine import set_aside, set_layer_aside
 from geocairn.stores.refusals import refusal
 
 if TYPE_CHECKING:
-    from geocairn.sources.memory import Memory
+    from geocairn.memory import Memory
 
 __all__ = ["CheckpointStore", "LayerLost", "LookUp"]
 

@@ -152,7 +152,9 @@ class FolderObjects:
                     shutil.copyfile(path, temporary)
                 _sync_file(temporary)
                 if temporary.stat().st_size != size:
-                    raise FatalFailure("the copy is not as long as the file", where=str(target), remedy="check the disk")
+                    raise FatalFailure(
+                        "the copy is not as long as the file", where=str(target), remedy="check the disk"
+                    )
                 self._place(key, temporary)
             finally:
                 temporary.unlink(missing_ok=True)

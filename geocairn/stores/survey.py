@@ -16,7 +16,7 @@ from geocairn.stores.keys import CHECKPOINTS, LAYERS, SHARED
 from geocairn.stores.objects import PAGE, Info, Objects, Stored
 
 if TYPE_CHECKING:
-    from geocairn.sources.memory import Memory
+    from geocairn.memory import Memory
 
 FEW = 10
 """Up to so many fingerprints are looked up one by one."""
@@ -42,7 +42,7 @@ def survey(
 
 def _by_listing(objects: Objects, fingerprints: list[str], memory: Memory | None) -> dict[str, LookUp]:
     if memory is None:
-        from geocairn.sources.memory import Memory
+        from geocairn.memory import Memory
 
         memory = Memory()
     wanted = {SHARED.record(fingerprint): fingerprint for fingerprint in fingerprints}

@@ -15,7 +15,7 @@ from sample_layers import BIG, layer, same_shape, wkts
 
 from geocairn.failure import InputFailure
 from geocairn.operations.aggregation import count_points, dissolve
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 
 CELLS = [f"POLYGON (({x} 0, {x + 1} 0, {x + 1} 1, {x} 1, {x} 0))" for x in range(5)]
 

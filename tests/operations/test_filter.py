@@ -13,7 +13,7 @@ import shapely
 from sample_layers import BIG, layer
 
 from geocairn.failure import InputFailure
-from geocairn.operations.filter_language import check_syntax, columns_of
+from geocairn.filters.language import check_syntax, columns_of
 from geocairn.operations.selection import filter as filter_operation
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sample_layers import BIG, layer, same_shape, wkts
 
 from geocairn.failure import InputFailure
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 from geocairn.operations.overlay import clip, overlay
 
 HOWS = ("intersection", "union", "difference", "symmetric_difference", "identity")

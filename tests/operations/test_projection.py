@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sample_layers import layer, rich
 
 from geocairn.failure import CapabilityFailure, InputFailure
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 from geocairn.operations.proj_environment import proj_environment
 from geocairn.operations.projection import assign_crs, reproject
 

@@ -14,7 +14,7 @@ from shapely import Point, box
 from geocairn.failure import InputFailure
 from geocairn.sources import describe as describe_module
 from geocairn.sources.describe import describe
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 from geocairn.sources.source import Source
 
 

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from shapely import LineString, Point
 
 from geocairn.failure import InputFailure
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 from geocairn.sources.read import read
 from geocairn.sources.source import Source
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from shapely import LineString, MultiPoint, Point, box
 
 from geocairn.failure import FatalFailure, InputFailure
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 from geocairn.operations.reading_writing import read_layer, write_layer
 from geocairn.sources import publish as publish_module
 from geocairn.sources.publish import Published, Target, inspect, matches, publish

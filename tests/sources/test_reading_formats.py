@@ -16,7 +16,7 @@ import shapely
 from shapely import LineString, Point
 
 from geocairn.failure import InputFailure, SourceChanged
-from geocairn.operations.notes import collecting
+from geocairn.notes import collecting
 from geocairn.sources import read as read_module
 from geocairn.sources.read import read
 from geocairn.sources.source import Source

@@ -15,7 +15,7 @@ from shapely import Point
 
 from geocairn.failure import FatalFailure, InputFailure
 from geocairn.sources import version as version_module
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 from geocairn.sources.source import Source
 from geocairn.sources.version import resolve_version
 
@@ -152,7 +152,7 @@ def test_permission_is_asked_for_even_where_the_digest_is_known(tmp_path: Path) 
         "import sys, os, time\n"
         "from pathlib import Path\n"
         "from geocairn.sources import version\n"
-        "from geocairn.sources.memory import Memory\n"
+        "from geocairn.memory import Memory\n"
         "from geocairn.sources.source import Source\n"
         "from geocairn.failure import FatalFailure\n"
         "later = time.time() + 10\n"

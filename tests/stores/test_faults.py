@@ -30,19 +30,19 @@ FAULTS: dict[str, tuple[dict[str, Any], type[Failure]]] = {
     "503": ({"status": 503}, TransientFailure),
     "500": ({"status": 500}, TransientFailure),
     "dropped": ({"action": "drop"}, TransientFailure),
-    "slow": ({"action": "delay", "seconds": 3.0}, TransientFailure),
+    "slow": ({"action": "delay", "seconds": 1.2}, TransientFailure),
 }
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients that wait for one second only."""
+    """Clients that do not wait long."""
     from botocore.config import Config
 
     real = Config.__init__
 
     def short(self: Any, *args: Any, **given: Any) -> None:
-        real(self, *args, **{**given, "read_timeout": 1})
+        real(self, *args, **{**given, "read_timeout": 0.4})
 
     monkeypatch.setattr(Config, "__init__", short)
 
@@ -232,7 +232,6 @@ def test_no_temporary_file_stays_behind(
 def test_a_refusal_names_the_permission_and_warns_of_missing_keys(
     s3_bucket: str, s3_settings: S3Settings, sound: CheckpointStore
 ) -> None:
-    guest = s3_settings.model_copy(update={"access_key": GUEST_KEY, "secret_key": GUEST_SECRET})
     guest = S3Settings(**{**s3_settings.model_dump(), "access_key": GUEST_KEY, "secret_key": GUEST_SECRET})
     store = open_store(f"s3://{s3_bucket}/prefix", settings=guest)
     with pytest.raises(FatalFailure, match=r"s3:GetObject; without s3:ListBucket a missing key answers 403"):
@@ -410,8 +409,8 @@ def test_addresses_are_canonical_and_can_be_opened_again(tmp_path: Path, s3_sett
     assert open_store(url, settings=s3_settings).url == url
     with pytest.raises(InputFailure, match="another one"):
         open_store(url, settings=secretive)
+    (tmp_path / "file").touch()
     with pytest.raises(InputFailure, match="is a file"):
-        (tmp_path / "file").touch()
         open_store(tmp_path / "file")
 
 

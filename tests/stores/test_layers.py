@@ -159,27 +159,27 @@ def test_a_selection_keeps_its_labels_and_a_range_its_steps(path: Path) -> None:
         assert_same(handed_over(part), read)
 
 
-GEOMETRIES = shapely.from_wkt(
-    [
-        "POINT (1 2)",
-        "POINT EMPTY",
-        "POINT Z (1 2 3)",
-        "POINT M (1 2 4)",
-        "POINT ZM (1 2 3 4)",
-        "LINESTRING ZM (0 0 1 2, 1 1 2 3)",
-        "POLYGON ((0 0, 1 0, 1 1, 0 0))",
-        "POLYGON Z EMPTY",
-        "POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))",
-        "MULTIPOLYGON (((0 0, 1 0, 1 1, 0 0)), EMPTY)",
-        "MULTIPOINT (1 1, 2 2)",
-        "GEOMETRYCOLLECTION (POINT (1 1), LINESTRING (0 0, 1 1))",
-        "GEOMETRYCOLLECTION EMPTY",
-        "LINEARRING (0 0, 1 0, 1 1, 0 0)",
-        "POINT (nan nan)",
-        "LINESTRING (nan nan, 1 1)",
-        "POINT (inf 1)",
-    ]
-).tolist() + [None, shapely.set_srid(shapely.Point(1, 2), 4326), shapely.Point(0.1 + 0.2, 1e-300)]
+_WELL_KNOWN = [
+    "POINT (1 2)",
+    "POINT EMPTY",
+    "POINT Z (1 2 3)",
+    "POINT M (1 2 4)",
+    "POINT ZM (1 2 3 4)",
+    "LINESTRING ZM (0 0 1 2, 1 1 2 3)",
+    "POLYGON ((0 0, 1 0, 1 1, 0 0))",
+    "POLYGON Z EMPTY",
+    "POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))",
+    "MULTIPOLYGON (((0 0, 1 0, 1 1, 0 0)), EMPTY)",
+    "MULTIPOINT (1 1, 2 2)",
+    "GEOMETRYCOLLECTION (POINT (1 1), LINESTRING (0 0, 1 1))",
+    "GEOMETRYCOLLECTION EMPTY",
+    "LINEARRING (0 0, 1 0, 1 1, 0 0)",
+    "POINT (nan nan)",
+    "LINESTRING (nan nan, 1 1)",
+    "POINT (inf 1)",
+]
+_ODD = [None, shapely.set_srid(shapely.Point(1, 2), 4326), shapely.Point(0.1 + 0.2, 1e-300)]
+GEOMETRIES = [*shapely.from_wkt(_WELL_KNOWN).tolist(), *_ODD]
 
 
 @pytest.mark.parametrize("number", range(len(GEOMETRIES)))

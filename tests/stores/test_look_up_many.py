@@ -11,7 +11,7 @@ from store_samples import checkpoint, fingerprint, layer, overwrite
 
 from geocairn.checkpoint import LayerReference, write_record
 from geocairn.s3 import S3Settings
-from geocairn.sources.memory import Memory
+from geocairn.memory import Memory
 from geocairn.stores import keys, survey
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.opening import open_store

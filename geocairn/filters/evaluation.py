@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
-from geocairn.operations.filter_language import COMPARISONS, EXACT_INTEGER, SPATIAL, TEXT, parse
+from geocairn.filters.language import COMPARISONS, EXACT_INTEGER, SPATIAL, TEXT, parse
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame

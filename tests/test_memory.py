@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from geocairn.sources.memory import Memory, default_folder
+from geocairn.memory import Memory, default_folder
 
 
 def test_what_was_put_is_found_by_another_process_of_the_same_user(tmp_path: Path) -> None:
