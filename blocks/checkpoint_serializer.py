@@ -9,7 +9,7 @@ from prefect.serializers import Serializer
 from geocairn.checkpoint import Checkpoint, parse_record, write_record
 
 
-class CheckpointSerializer(Serializer):  # type: ignore[type-arg]  # Prefect keeps a table of subclasses by type
+class CheckpointSerializer(Serializer):
     """Writes a checkpoint as its record and reads it back, with the record's own digest checked."""
 
     type: Literal["geocairn-checkpoint"] = "geocairn-checkpoint"

@@ -1,23 +1,26 @@
 """The checkpoint store as a Prefect block: where steps leave their checkpoints, and Prefect's result storage for them.
 
-Prefect asks its result storage for a key before it runs a task; this block answers with the checkpoint of that fingerprint,
-in a result record that is made as it is asked for and never stored (a stored one names the serializer that reads it, and is
-obeyed). What always holds: nothing but our own records is read or written through Prefect, and a record that Prefect wants
-to write must have been committed by the step itself.
+Prefect asks its result storage for a key before it runs a task; this block answers with the checkpoint of that
+fingerprint, in a result record that is made as it is asked for and never stored (a stored one names the serializer
+that reads it, and is obeyed). What always holds: nothing but our own records is read through Prefect, and nothing is
+written through it: a step commits its checkpoint itself.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 from pathlib import Path
 from typing import Any, ClassVar
 
+from prefect.context import TaskRunContext
 from prefect.filesystems import WritableFileSystem
 from prefect.results import ResultRecord, ResultRecordMetadata  # type: ignore[attr-defined]
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
 from geocairn.blocks.checkpoint_serializer import CheckpointSerializer
 from geocairn.checkpoint import is_fingerprint
+from geocairn.failure import InputFailure, TransientFailure
 from geocairn.published import target_stands
 from geocairn.s3 import S3Settings
 from geocairn.stores.checkpoints import CheckpointStore
@@ -29,12 +32,12 @@ class CheckpointStoreBlock(WritableFileSystem):
     """Where geocairn keeps checkpoints: a folder, or any S3-compatible service.
 
     Example:
-        Save one and use it as a flow's result storage:
+        Save one, and use it as a flow's result storage:
         ```python
         from geocairn.blocks import CheckpointStoreBlock
 
-        CheckpointStoreBlock(url="s3://geo/checkpoints", endpoint="http://127.0.0.1:8333").save("shared")
-        store = CheckpointStoreBlock.load("shared")
+        CheckpointStoreBlock(url="s3://geo/checkpoints", endpoint="http://127.0.0.1:8333").save("BLOCK_NAME")
+        store = CheckpointStoreBlock.load("BLOCK_NAME")
         ```
     """
 
@@ -48,65 +51,84 @@ class CheckpointStoreBlock(WritableFileSystem):
     url: str = Field(
         default="",
         title="Address",
-        description="A folder, or s3://bucket/prefix; empty for the default (GEOCAIRN_STORE, else the folder .geocairn)",
+        description="A folder, or s3://bucket/prefix; when empty $GEOCAIRN_STORE, else the folder .geocairn.",
         examples=["s3://geo/checkpoints", "/srv/geocairn"],
     )
     endpoint: str | None = Field(
-        default=None, description="URL of the S3 service; AWS when empty", examples=["http://127.0.0.1:8333"]
+        default=None, description="URL of the S3 service; AWS when empty.", examples=["http://127.0.0.1:8333"]
     )
-    region: str | None = Field(default=None, description="Region of the S3 service", examples=["eu-central-1"])
+    region: str | None = Field(default=None, description="Region of the S3 service.", examples=["eu-central-1"])
     path_style: bool | None = Field(
-        default=None, description="Address buckets by path; by default where an endpoint is set"
+        default=None, description="Address buckets by path; by default where an endpoint is set."
     )
-    profile: str | None = Field(default=None, description="Profile of the AWS configuration files")
-    access_key: str | None = Field(default=None, description="Access key id; by default from environment or profile")
-    secret_key: SecretStr | None = Field(default=None, description="Secret access key")
-    session_token: SecretStr | None = Field(default=None, description="Session token of temporary credentials")
+    profile: str | None = Field(default=None, description="Profile of the AWS configuration files.")
+    access_key: str | None = Field(default=None, description="Access key id; by default from environment or profile.")
+    secret_key: SecretStr | None = Field(default=None, description="Secret access key.")
+    session_token: SecretStr | None = Field(default=None, description="Session token of temporary credentials.")
     scope: str = Field(
         default=DEFAULT_SCOPE,
-        description="Who runs plans on this store: results from private sources are shared within a scope only",
+        min_length=1,
+        description="Who runs plans on this store: results from private sources are shared within a scope only.",
     )
     time_to_live_days: float | None = Field(
-        default=7.0, gt=0, description="Days for which a checkpoint is kept; empty for ever", examples=[7]
+        default=7.0, gt=0, description="Days for which a checkpoint is kept; empty for ever.", examples=[7]
     )
 
     _store: CheckpointStore | None = PrivateAttr(default=None)
+    _opened: str | None = PrivateAttr(default=None)
+    """The address at which `_store` was opened."""
 
     @field_validator("url")
     @classmethod
     def _known_address(cls, value: str) -> str:
+        value = value.strip()
         if value:
-            open_store(value, settings=S3Settings())  # refuses an address of another kind; makes no request
+            try:
+                open_store(value, settings=S3Settings())  # refuses an address of another kind; makes no request
+            except InputFailure as failure:
+                raise ValueError(str(failure)) from None
         return value
 
     @property
     def s3(self) -> S3Settings | None:
         """The S3 settings, or None where the block states none and the environment decides."""
-        stated = (self.endpoint, self.region, self.path_style, self.profile, self.access_key, self.secret_key)
-        if all(value is None for value in stated):
+        stated = {name: getattr(self, name) for name in S3Settings.model_fields}
+        if all(value is None for value in stated.values()):
             return None
-        return S3Settings(
-            endpoint=self.endpoint,
-            region=self.region,
-            path_style=self.path_style,
-            profile=self.profile,
-            access_key=self.access_key,
-            secret_key=self.secret_key,
-            session_token=self.session_token,
-        )
+        return S3Settings(**stated)
+
+    @property
+    def address(self) -> str:
+        """The address of the store: the stated one, or the default as it is now."""
+        return self.url or default_store()
 
     @property
     def store(self) -> CheckpointStore:
         """The checkpoint store behind the block."""
-        if self._store is None:
+        address = self.address
+        if self._store is None or self._opened != address:
             ttl = dt.timedelta(days=self.time_to_live_days) if self.time_to_live_days is not None else None
-            address = self.url or default_store()
             self._store = open_store(address, settings=self.s3, scope=self.scope, ttl=ttl)
+            self._opened = address
         return self._store
+
+    @property
+    def identity(self) -> str:
+        """A text that two blocks share exactly when they open the same store in the same way; tells no secret."""
+        secrets = [secret.get_secret_value() for secret in (self.secret_key, self.session_token) if secret is not None]
+        parts = [self.address, self.scope, self.time_to_live_days, self.s3, secrets]
+        return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()
 
     def workspace(self) -> Workspace:
         """Return the workspace of runs on this store, with relative paths taken from the working directory."""
         return Workspace(self.store, self.scope, Path.cwd(), self.s3)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        """Leave the open store behind: a worker opens its own."""
+        state = dict(super().__getstate__())
+        private = dict(state.get("__pydantic_private__") or {})
+        state["__pydantic_private__"] = {**private, "_store": None, "_opened": None}
+        return state
 
     def _resolve_path(self, path: str) -> Any:
         """Tell Prefect that there is no path of its own to check: keys are fingerprints."""
@@ -114,10 +136,20 @@ class CheckpointStoreBlock(WritableFileSystem):
 
     def _record(self, path: str) -> bytes:
         if not is_fingerprint(path):
-            raise ValueError(f"{path!r} is no fingerprint: the checkpoint store holds nothing else")
+            raise InputFailure(
+                f"{path!r} is no fingerprint",
+                where="checkpoint store",
+                remedy="it holds the checkpoints of steps; give other results another result storage",
+            )
         checkpoint = self.store.get(path)
         if checkpoint is None or not target_stands(checkpoint, self.workspace()):
-            raise ValueError(f"there is no checkpoint {path}")
+            # Between Prefect's two looks at a key a checkpoint can expire: the next attempt then computes it.
+            raise TransientFailure("there is no checkpoint", where=path)
+        # What Prefect takes from here ends the task run: a step whose expectations are not met has to say so itself.
+        context = TaskRunContext.get()
+        accepts = getattr(context.task, "accepts", None) if context is not None else None
+        if accepts is not None and not accepts(checkpoint):
+            raise InputFailure("the checkpoint is not what the step expects now", where=path)
         metadata = ResultRecordMetadata(
             serializer=CheckpointSerializer(), storage_key=path, storage_block_id=self._block_document_id
         )

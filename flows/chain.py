@@ -16,7 +16,7 @@ from geocairn.answer import Answer, StepOutcome
 from geocairn.checkpoint import Checkpoint, LayerFacts
 from geocairn.decide import Decision, Verdict, decide, decision_record
 from geocairn.execution import Run
-from geocairn.failure import SourceChanged
+from geocairn.failure import Failure, SourceChanged
 from geocairn.plan.graph import Graph
 from geocairn.stores.belief import LayerLost
 from geocairn.stores.runs import RunInFlight
@@ -25,8 +25,10 @@ from geocairn.tasks.runs import new_run, register, unregister
 from geocairn.tasks.step import StepTask, step
 from geocairn.workspace import Workspace
 
-ROUNDS = 3
-"""How often a plan is decided again because a source changed or a layer was lost."""
+CHANGES = 3
+"""How often a plan is decided because its sources change while they are read, before that is given up."""
+LOSSES = 2
+"""How often one layer may be lost in a run; each loss sets its record aside, so that its step runs again."""
 
 Listener = Callable[[str, str, str], None]
 """Told the name, the operation and the outcome of a node as it ends."""
@@ -46,25 +48,57 @@ def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listene
     run = register(new_run(run_id, workspace))
     store = workspace.store
     try:
-        for attempt in range(1, ROUNDS + 1):
+        again = _Again()
+        while True:
             previous = read_decision(store, workspace.scope, graph.plan.name)
             decision = decide(graph, workspace, previous=previous)
             with RunInFlight(store, run_id, decision.fingerprints()):
                 outcomes = _Round(decision, run, listener).run()
             reached = {name for name, outcome in outcomes.items() if outcome.outcome in ("reused", "computed")}
-            write_decision(
-                store, workspace.scope, graph.plan.name, decision_record(decision, previous, reached=reached)
-            )
-            again = [outcome.error for outcome in outcomes.values() if isinstance(outcome.error, SourceChanged | LayerLost)]
-            if not again or attempt == ROUNDS:
+            _keep(decision_record(decision, previous, reached=reached), run, graph.plan.name)
+            reason = again.because_of([outcome.error for outcome in outcomes.values()])
+            if reason is None:
                 break
-            run.notice("plan", f"decided again: {again[0]}")
+            run.notice("plan", f"decided again: {reason}")
         answer = Answer(run_id, decision, outcomes)
         answer.seconds = time.monotonic() - started
         return answer, run
     finally:
         unregister(run_id)
-        store.clear_run(run_id)
+        _clear(run)
+
+
+def _keep(record: Mapping[str, Any], run: Run, plan_name: str) -> None:
+    """Keep the decision for the next `status`; where that fails, the run is as good without."""
+    try:
+        write_decision(run.workspace.store, run.workspace.scope, plan_name, dict(record))
+    except Failure as failure:
+        run.notice("plan", f"the decision could not be kept, so the next status cannot say what changed: {failure}")
+
+
+def _clear(run: Run) -> None:
+    """Remove what was kept for the run alone; where that fails it is left to the sweep: no other run believes it."""
+    try:
+        run.workspace.store.clear_run(run.run_id)
+    except Failure as failure:
+        run.notice("plan", f"the run's own layers could not be removed, the sweep will do it: {failure}")
+
+
+class _Again:
+    """Whether a plan is to be decided again after a round, a bounded number of times."""
+
+    def __init__(self) -> None:
+        self.changes = 0
+        self.losses: dict[str, int] = {}
+
+    def because_of(self, errors: list[BaseException | None]) -> Failure | None:
+        """Return the failure for which the plan is to be decided again; None when the round's outcome is final."""
+        found: list[Failure] = [error for error in errors if isinstance(error, SourceChanged | LayerLost)]
+        self.changes += any(isinstance(error, SourceChanged) for error in found)
+        for print_ in {error.fingerprint for error in found if isinstance(error, LayerLost)}:
+            self.losses[print_] = self.losses.get(print_, 0) + 1
+        given_up = self.changes >= CHANGES or any(count > LOSSES for count in self.losses.values())
+        return found[0] if found and not given_up else None
 
 
 class _Round:
@@ -82,6 +116,8 @@ class _Round:
         for name, verdict in self.decision.verdicts.items():
             if verdict.failure is not None:
                 self._end(verdict, StepOutcome("failed", error=verdict.failure))
+            elif verdict.blocked:
+                self._end(verdict, StepOutcome("not_reached"))
             elif verdict.outcome == "not_needed":
                 self._end(verdict, StepOutcome("not_needed"))
             elif self._reachable(verdict):
@@ -94,8 +130,6 @@ class _Round:
         return {name: self.outcomes[name] for name in self.decision.verdicts}
 
     def _reachable(self, verdict: Verdict) -> bool:
-        if verdict.outcome == "reuse":
-            return True
         ended = [self.outcomes.get(name) for name in verdict.node.input_names]
         return not any(outcome is not None and outcome.outcome in ("failed", "not_reached") for outcome in ended)
 
@@ -125,7 +159,8 @@ class _Round:
                 "expect": plan_step.expect,
                 "allow_empty": plan_step.allow_empty,
                 "on_invalid": plan_step.on_invalid,
-                "checkpoint": plan_step.checkpoint,
+                # What the run is for is kept, or there would be nothing to answer with.
+                "checkpoint": "always" if node in self.decision.graph.targets else plan_step.checkpoint,
                 "retention": plan_step.retention,
                 "backends": plan_step.backends,
                 "retries": plan_step.retries,
@@ -143,7 +178,7 @@ class _Round:
         attempts = self.run_.attempts.get(verdict.node.name.removeprefix("output:"), [])
         if state.is_completed():
             result: Any = state.result(raise_on_failure=False)
-            outcome = "reused" if verdict.outcome == "reuse" or state.name == "Cached" else "computed"
+            outcome = "computed" if verdict.fingerprint in self.run_.computed else "reused"
             return StepOutcome(outcome, result, attempts)
         if state.name == "NotReady" or state.is_pending():
             return StepOutcome("not_reached")

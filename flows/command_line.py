@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from geocairn.workspace import Workspace
 
 _started = time.time()
+_WANTS_JSON = "geocairn.wants_json"
 
 STORE = click.option("--store", metavar="URL", help="Folder or s3://bucket/prefix of the checkpoints [.geocairn]")
 SCOPE = click.option("--scope", metavar="S", help="Who runs it: results from private sources stay in a scope [default]")
@@ -32,32 +33,55 @@ PLAN = click.argument("plan", type=click.Path(path_type=Path))
 class _Commands(click.Group):
     """The commands, with every failure as one message and its exit code."""
 
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        """Note whether an object is wanted on standard output, also for a command line that is wrong."""
+        context.meta[_WANTS_JSON] = "--json" in args
+        return super().parse_args(context, args)
+
     def invoke(self, context: click.Context) -> Any:
         """Run a command; failures become messages and exit codes."""
-        from geocairn.failure import Failure, FailureClass
-
         try:
             return super().invoke(context)
-        except Failure as failure:
-            code = {FailureClass.INPUT: 3, FailureClass.TRANSIENT: 4}.get(failure.failure_class, 1)
-            _fail(context, str(failure), failure.failure_class.value, code)
-        except ValueError as error:
-            from geocairn.plan.complaint import PlanError
-
-            if not isinstance(error, PlanError):
-                raise
-            _fail(context, str(error), "plan", 2, complaints=error.as_json())
-        return None
+        except click.UsageError as error:
+            if context.meta[_WANTS_JSON]:
+                _print_failure(error.format_message(), "command", 2)
+            raise
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 - the last one that can tell the user what went wrong
+            context.exit(_told(error, context.meta[_WANTS_JSON]))
 
 
-def _fail(context: click.Context, message: str, kind: str, code: int, **more: Any) -> None:
-    if context.params.get("as_json") or "--json" in sys.argv:
-        from geocairn.flows.report import print_json
+def _told(error: Exception, as_json: bool) -> int:
+    """Tell the user of a failure in one message, and return the exit code; one that no rule knows with its traceback."""
+    from geocairn.exit_code import WRONG, exit_code_of
+    from geocairn.failure import Failure, classify
+    from geocairn.plan.complaint import PlanError
 
-        status = "needs_input" if kind == "input" else "halted"
-        print_json({"status": "wrong" if code == 2 else status, "failure": {"class": kind, "message": message, **more}})
+    more: dict[str, Any] = {}
+    if isinstance(error, PlanError):
+        message, kind, code = str(error), "plan", WRONG
+        more["complaints"] = error.as_json()
+    else:
+        found = classify(error)
+        kind, code = found.failure_class.value, exit_code_of(found.failure_class)
+        message = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}"
+        if not found.known:
+            import traceback
+
+            traceback.print_exception(error)
+    if as_json:
+        _print_failure(message, kind, code, **more)
     click.echo(message, err=True)
-    context.exit(code)
+    return code
+
+
+def _print_failure(message: str, kind: str, code: int, **more: Any) -> None:
+    from geocairn.exit_code import NEEDS_INPUT, WRONG
+    from geocairn.flows.report import print_json
+
+    status = {WRONG: "wrong", NEEDS_INPUT: "needs_input"}.get(code, "halted")
+    print_json({"status": status, "failure": {"class": kind, "message": message, **more}})
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -209,9 +233,13 @@ def dev(stop: bool) -> None:
 
 
 def _workspace(store: str | None, scope: str | None) -> Workspace:
+    from geocairn.failure import InputFailure
     from geocairn.workspace import open_workspace
 
-    return open_workspace(store, scope=scope)
+    try:
+        return open_workspace(store, scope=scope)
+    except InputFailure as failure:
+        raise click.UsageError(str(failure)) from failure
 
 
 def _prepared(

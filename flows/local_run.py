@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from geocairn.answer import EXIT_CODES
 from geocairn.decide import Decision
+from geocairn.exit_code import DONE, exit_code_of
+from geocairn.failure import FailureClass
 from geocairn.flows import local_server
 from geocairn.plan.document import Document
 from geocairn.workspace import Workspace
@@ -48,14 +49,12 @@ def run_recorded(
         finally:
             listen(None)
     if state.is_completed():
-        return dict(state.result()), EXIT_CODES["done"]
+        return dict(state.result()), DONE
     error = state.result(raise_on_failure=False)
     if not isinstance(error, ChainHalted):
         raise error
     answer = error.answer
-    failure = answer["failure"]["class"]
-    code = {"input": EXIT_CODES["needs_input"], "transient": EXIT_CODES["transient"]}.get(failure, EXIT_CODES["halted"])
-    return answer, code
+    return answer, exit_code_of(FailureClass(answer["failure"]["class"]))
 
 
 def _server(quiet: bool) -> local_server.LocalServer | None:

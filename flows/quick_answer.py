@@ -10,6 +10,7 @@ import time
 import uuid
 
 from geocairn.answer import Answer, unchanged_answer
+from geocairn.checkpoint import format_time
 from geocairn.decide import Decision, decision_record
 from geocairn.plan.document import Document
 from geocairn.stores.traces import write_decision, write_trace
@@ -33,11 +34,11 @@ def quick_answer(decision: Decision, workspace: Workspace, document: Document, s
     answer.seconds = time.time() - started
     trace = {
         "run_id": run_id,
-        "started": started,
-        "ended": time.time(),
+        "started": format_time(started),
+        "ended": format_time(time.time()),
         "plan": document.values,
         "answer": answer.as_json(),
-        "notices": ["unchanged: answered from the records, without a Prefect run"],
+        "notices": [{"step": "plan", "notice": "answered from the records, without a Prefect run"}],
         "attempts": {},
     }
     write_trace(workspace.store, run_id, trace, [workspace.scope])

@@ -11,11 +11,10 @@ from typing import Any, Literal
 
 from geocairn.checkpoint import Checkpoint
 from geocairn.decide import Decision, Verdict
+from geocairn.exit_code import exit_code_of
 from geocairn.failure import Classification, Failure, FailureClass, classify
 
 Status = Literal["completed", "halted", "needs_input"]
-
-EXIT_CODES = {"done": 0, "halted": 1, "wrong": 2, "needs_input": 3, "transient": 4}
 
 
 @dataclass
@@ -70,11 +69,7 @@ class Answer:
     def exit_code(self) -> int:
         """The command line's exit code."""
         found = self.classification
-        if found is None:
-            return EXIT_CODES["done"]
-        if found.failure_class is FailureClass.INPUT:
-            return EXIT_CODES["needs_input"]
-        return EXIT_CODES["transient"] if found.failure_class is FailureClass.TRANSIENT else EXIT_CODES["halted"]
+        return exit_code_of(found.failure_class if found is not None else None)
 
     def as_json(self) -> dict[str, Any]:
         """Return the answer as one JSON object."""
@@ -204,7 +199,9 @@ def _in_stated_order(checkpoint: Checkpoint, rows: list[dict[str, Any]]) -> list
 def unchanged_answer(decision: Decision, run_id: str) -> Answer:
     """Return the answer of a run that has nothing to do, made from records alone."""
     outcomes = {
-        name: StepOutcome({"reuse": "reused"}.get(verdict.outcome, verdict.outcome), verdict.checkpoint)
+        name: StepOutcome("not_reached")
+        if verdict.blocked
+        else StepOutcome({"reuse": "reused"}.get(verdict.outcome, verdict.outcome), verdict.checkpoint)
         for name, verdict in decision.verdicts.items()
     }
     for verdict in decision.failures:

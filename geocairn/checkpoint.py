@@ -20,6 +20,9 @@ SCHEME = 1
 
 RECORD_FORMAT = "geocairn-checkpoint/1"
 
+_CLOSE = b',\n "record_sha256": "'
+"""Before the digest that closes a record; what stands before it, closed by a brace, is what the digest is of."""
+
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -156,7 +159,7 @@ def write_record(checkpoint: Checkpoint) -> bytes:
     body = {"format": RECORD_FORMAT, "scheme": SCHEME, **dataclasses.asdict(checkpoint)}
     text = json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1)
     check = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    return (text[:-2] + f',\n "record_sha256": "{check}"\n}}\n').encode("utf-8")
+    return text[:-2].encode("utf-8") + _CLOSE + f'{check}"\n}}\n'.encode("ascii")
 
 
 def parse_record(data: bytes, fingerprint: str | None = None) -> Checkpoint:
@@ -166,16 +169,16 @@ def parse_record(data: bytes, fingerprint: str | None = None) -> Checkpoint:
     ------
     DamagedRecord : when it is not whole, was altered, is of another format, or names another fingerprint.
     """
+    text, mark, close = data.rpartition(_CLOSE)
+    check = hashlib.sha256(text + b"\n}").hexdigest()
+    if not mark or close != f'{check}"\n}}\n'.encode("ascii"):
+        raise DamagedRecord("the record is not whole, or was altered: it does not close with its digest")
     try:
-        body = json.loads(data)
+        body = json.loads(text + b"\n}")
     except ValueError as error:
         raise DamagedRecord(f"the record is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise DamagedRecord("the record is not a JSON object")
-    check = body.pop("record_sha256", None)
-    text = json.dumps(body, sort_keys=True, ensure_ascii=False, allow_nan=False, indent=1)
-    if check != hashlib.sha256(text.encode("utf-8")).hexdigest():
-        raise DamagedRecord("the record was altered: its digest does not match")
     if body.pop("format", None) != RECORD_FORMAT or body.pop("scheme", None) != SCHEME:
         raise DamagedRecord("the record is of another format")
     try:

@@ -54,6 +54,8 @@ class Verdict:
     """For a publication: whether what lies at the target is not what was published there."""
     failure: InputFailure | None = None
     """For a reused step: the plan's present expectation that its recorded facts do not meet."""
+    blocked: bool = False
+    """Whether a reused step that it is made from fails the plan's expectations: a run does not reach it."""
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -124,7 +126,10 @@ def decide(graph: Graph, workspace: Workspace, *, previous: Mapping[str, Any] | 
             verdict.moved = not target_stands(verdict.checkpoint, workspace)
     _backwards(graph, verdicts)
     for verdict in verdicts.values():
-        _hold(verdict)
+        inputs = [verdicts[name] for name in verdict.node.input_names]
+        verdict.blocked = any(each.blocked or each.failure is not None for each in inputs)
+        if not verdict.blocked:
+            _hold(verdict)
         if verdict.outcome == "compute":
             verdict.because = _because(verdict, (previous or {}).get("nodes", {}).get(verdict.node.name))
     return Decision(graph, verdicts)
@@ -175,11 +180,13 @@ def _backwards(graph: Graph, verdicts: dict[str, Verdict]) -> None:
 
 
 def _hold(verdict: Verdict) -> None:
-    """Hold a reused checkpoint's facts against the plan's present expectations."""
+    """Hold a reused checkpoint's facts against the plan's present expectations, as the gate does a fresh result."""
     step, checkpoint = verdict.node.step, verdict.checkpoint
-    if verdict.outcome != "reuse" or checkpoint is None or step is None or verdict.node.kind == "publication":
+    if verdict.outcome != "reuse" or checkpoint is None or step is None:
         return
-    found = unmet(step.expect, checkpoint.facts, allow_empty=step.allow_empty)
+    # What was read or is published may be empty unless the plan says something else of it.
+    allow_empty = step.allow_empty or (step.expect is None and verdict.node.kind != "step")
+    found = unmet(step.expect, checkpoint.facts, allow_empty=allow_empty)
     if found:
         verdict.failure = InputFailure("; ".join(found), where=f"step {step.name}")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geocairn.checkpoint import Checkpoint, LayerFacts
-from geocairn.expectation import Expect
+from geocairn.expectation import Expect, unmet
 from geocairn.failure import InputFailure, SourceChanged
 from geocairn.fingerprint import frame_record, operation_version, parameter_record
 from geocairn.gate import GATE_VERSION, Passed, Terms, admit
@@ -27,7 +27,7 @@ from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.model import PINNED, CheckpointPolicy, parse_duration
 from geocairn.sources.source import Source
 from geocairn.sources.version import SourceVersion
-from geocairn.stores.belief import LookUp
+from geocairn.stores.belief import LayerLost, LookUp
 from geocairn.stores.leases import owner
 from geocairn.stores.memory import HandOver, estimate
 from geocairn.stores.waiting import lease_or_result
@@ -56,6 +56,11 @@ class StepSettings:
     """For a source: the version that the run holds it to."""
     context_names: tuple[str, ...] = ()
     """For a map: what the layers drawn around it are called in the plan."""
+
+    def unmet(self, facts: LayerFacts, *, source: bool = False) -> list[str]:
+        """Return what a layer's facts fail of the step's expectations; a source may be empty where none are stated."""
+        allow_empty = self.allow_empty or (source and self.expect is None)
+        return unmet(self.expect, facts, allow_empty=allow_empty)
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,18 @@ class Run:
     """What happened that belongs in the trace."""
     attempts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """Failed attempts by step."""
+    computed: set[str] = field(default_factory=set)
+    """Fingerprints whose result this run made itself, and did not find or adopt."""
     pins: dict[str, PinnedSource] = field(default_factory=dict)
     """Sources whose version this run has resolved, by what is read."""
+    rewinds: bool = False
+    """Whether a lost layer is computed again where it is missed (a flow in Python), and not decided again (a plan)."""
+    known: dict[str, Checkpoint] = field(default_factory=dict)
+    """Checkpoints that this run's steps took as inputs; for rewinding."""
+    operations: dict[str, Operation] = field(default_factory=dict)
+    """Operations that this run's steps used, by name; for rewinding."""
+    rewound: dict[str, set[str]] = field(default_factory=dict)
+    """Layers that were lost and computed again, by fingerprint."""
     lock: Any = field(default_factory=threading.Lock)
 
     def pin(self, source: Source) -> PinnedSource:
@@ -120,7 +135,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
     found = store.look_up(call.fingerprint)
     kept = found.checkpoint or store.get_run_layer(run.run_id, call.fingerprint)
     if kept is not None:
-        return kept
+        return _accepted(kept, call, run)
     if call.operation.reads:
         return _read_source(call, run, found)
 
@@ -132,7 +147,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
         run_id=run.run_id,
     )
     if isinstance(held, Checkpoint):
-        return held
+        return _accepted(held, call, run)
     with held:
         found = store.look_up(call.fingerprint)
         if found.reason != "missing":
@@ -150,9 +165,19 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
             )
         else:
             checkpoint = store.put_run_layer(run.run_id, call.fingerprint, passed.layer, draft)
+    run.computed.add(call.fingerprint)
     run.hand_over.put(call.fingerprint, passed.layer)
     for text in passed.warnings:
         run.notice(call.where, text)
+    return checkpoint
+
+
+def _accepted(checkpoint: Checkpoint, call: StepCall, run: Run) -> Checkpoint:
+    """Return a checkpoint that was there, held to the present gate and to what the step expects now."""
+    facts = regated(checkpoint, call.settings, run)
+    found = call.settings.unmet(facts, source=checkpoint.kind == "source")
+    if found:
+        raise InputFailure("; ".join(found), where=call.where)
     return checkpoint
 
 
@@ -279,7 +304,19 @@ def load(checkpoint: Checkpoint, run: Run) -> Any:
         layer = read_pinned(source, version, run)
         run.hand_over.put(checkpoint.fingerprint, layer)
         return layer
-    layer = run.workspace.store.load(checkpoint)
+    if checkpoint.layer is None:
+        # A stand-in for a result that was not needed when the plan was decided: what was to be reused is gone.
+        raise LayerLost(
+            checkpoint.fingerprint,
+            f"the result of {checkpoint.step or checkpoint.operation!r} is needed now, and it is not there",
+            remedy="the plan has to be decided again",
+        )
+    try:
+        layer = run.workspace.store.load(checkpoint)
+    except LayerLost as lost:
+        from geocairn.rewind import found_again
+
+        layer = run.workspace.store.load(found_again(checkpoint, run, lost))
     run.hand_over.put(checkpoint.fingerprint, layer)
     return layer
 
@@ -347,6 +384,7 @@ def _read_source(call: StepCall, run: Run, found: LookUp) -> Checkpoint:
         attempts=call.attempt,
         libraries=library_versions(),
     )
+    run.computed.add(call.fingerprint)
     run.hand_over.put(call.fingerprint, passed.layer)
     return run.workspace.store.commit(draft, replace=found)
 

@@ -1,9 +1,9 @@
 """The gate: every result is untrusted until shown sound, and nothing is committed without it.
 
-One vectorised pass over a layer gives its facts, and holds them to what the operation promises and what the plan expects.
-What always holds: a refused result is an input failure that names what is wrong, how many rows and the first of them; the
-layers that came in are not changed; facts go into the record, so that a reused result can be held against other
-expectations without being read.
+One vectorised pass over a layer gives its facts, and holds them to what the operation promises and what the plan
+expects. What always holds: a refused result is an input failure that names what is wrong, how many rows and the first
+of them; the layers that came in are not changed; facts go into the record, so that a reused result can be held
+against other expectations without being read.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from geocairn.checkpoint import LayerFacts
+from geocairn.crs import crs_label
 from geocairn.expectation import Expect, kinds_of_types, unmet
 from geocairn.failure import InputFailure
 from geocairn.introduced import introduced_invalid, introduced_missing
 from geocairn.layer_survey import GATE_VERSION, TYPE_NAMES, Survey, has_geometry, survey_facts, table_facts
 from geocairn.operations.contract import Operation, Promise
-from geocairn.crs import crs_label
 from geocairn.repair import repaired
 
 __all__ = ["GATE_VERSION", "Passed", "Terms", "admit", "hold_recorded", "survey_facts"]
@@ -77,7 +77,9 @@ def admit(layer: Any, terms: Terms) -> Passed:
     if not has_geometry(layer):
         if promise is None or promise.kind != "table":
             raise InputFailure(
-                "the result has no geometry column, so it is no layer", where=terms.where, remedy="return a GeoDataFrame"
+                "the result has no geometry column, so it is no layer",
+                where=terms.where,
+                remedy="return a GeoDataFrame",
             )
         facts = table_facts(layer)
         hold_recorded(facts, terms.expect, allow_empty=terms.allow_empty, where=terms.where)
@@ -230,7 +232,8 @@ def _hold_rows(survey: Survey, promise: Promise, terms: Terms) -> None:
     came, went = len(first), len(survey.values)
     if promise.rows == "each" and came != went:
         raise InputFailure(
-            f"{_name(terms)} promises a row for each row of its input: {came} came in, {went} went out", where=terms.where
+            f"{_name(terms)} promises a row for each row of its input: {came} came in, {went} went out",
+            where=terms.where,
         )
     if promise.rows == "some" and went > came:
         raise InputFailure(

@@ -24,10 +24,10 @@ or a hull at the edge of a map does."""
 def off_globe(crs: Any, total: list[float], bounds: Any) -> Any:
     """Return which rows have coordinates that no place on the globe has in this CRS, or None when none has.
 
-    A geographic CRS is judged by its degrees. In a projected one a point is no place where PROJ cannot take it to degrees,
-    or where the way there and back ends elsewhere; a row is off when the corners and the middle of its box all are, or
-    when a corner is and the box reaches far past the image of the globe. So a world map whose box has corners off the
-    globe, and a buffer across the map's edge, are on it; a box with one wild vertex is not.
+    A geographic CRS is judged by its degrees. In a projected one a point is no place where PROJ cannot take it to
+    degrees, or where the way there and back ends elsewhere; a row is off when the corners and the middle of its box
+    all are, or when a corner is and the box reaches far past the image of the globe. So a world map whose box has
+    corners off the globe, and a buffer across the map's edge, are on it; a box with one wild vertex is not.
 
     Parameters
     ----------
@@ -138,11 +138,14 @@ def _returns(transformer: Any, lon: Any, lat: Any, x: Any, y: Any, scale: float)
 
 @lru_cache(maxsize=32)
 def _image_of_globe(crs: Any) -> Any:
-    """Return the bounds, in a projected CRS, of a grid over the whole globe (its poles and edges where they have a place)."""
+    """Return the bounds, in a projected CRS, of a grid over the globe from 89 degrees south to 89 north.
+
+    The poles are left out: in some projections they are further away than any other place.
+    """
     import numpy as np
 
     half = 180.0 / _unit_and_meridian(crs)[0]
-    lon, lat = np.meshgrid(np.linspace(-half, half, 73), np.linspace(-half / 2, half / 2, 181))
+    lon, lat = np.meshgrid(np.linspace(-half, half, 73), np.linspace(-half / 2, half / 2, 181)[1:-1])
     x, y = _to_degrees(crs).transform(lon.ravel(), lat.ravel(), direction="INVERSE")
     there = np.isfinite(x) & np.isfinite(y)
     if not there.any():

@@ -1,14 +1,14 @@
 """Which unsound geometry a step introduced, and which came in with its inputs and is only passed on.
 
-What always holds: a defect that came in is never laid at a step's door, whatever the step does with rows; and where rows
-map to rows, one that the step introduced is always found. Where they do not, a row of the result cannot be traced: then a
-defect counts as brought along as far as the inputs can account for it.
+What always holds: a defect that came in is never laid at a step's door, whatever the step does with rows; and where
+rows map to rows, one that the step introduced is always found. Where they do not, a row of the result cannot be
+traced: then a defect counts as brought along as far as the inputs can account for it.
 
 - Each row from a row (`rows: each`): judged row by row.
 - A part of the rows (`some`): no more may go out than came in with the first input.
-- Anything else (`any`: a join repeats rows, a dissolve makes one of many): missing geometry is introduced when none came
-  in at all. Invalid geometry is passed on when the very same came in; of the rest there may be as many as the invalid
-  inputs have single parts, since taking a multipart apart is the most that makes more of them.
+- Anything else (`any`: a join repeats rows, a dissolve makes one of many): missing geometry is introduced when none
+  came in at all. Invalid geometry is passed on when the very same came in; of the rest there may be as many as the
+  invalid inputs have single parts, since taking a multipart apart is the most that makes more of them.
 """
 
 from __future__ import annotations

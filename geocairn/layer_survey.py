@@ -1,8 +1,8 @@
 """The survey of a layer: one vectorised pass that gives its facts, and which of its rows are missing, empty or invalid.
 
-What always holds: the layer is not changed; facts are plain JSON values; where nothing is wrong no coordinate is looked at
-twice (validity and bounds come from the geometry engine, and only what it calls invalid is searched for coordinates that
-are not finite).
+What always holds: the layer is not changed; facts are plain JSON values; where nothing is wrong no coordinate is
+looked at twice (validity and bounds come from the geometry engine, and only what it calls invalid is searched for
+coordinates that are not finite).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Survey:
 
     @cached_property
     def geometry_types(self) -> list[str]:
-        """Such as `Polygon`, `MultiPolygon Z`, in alphabetical order; those of missing and empty rows are not counted."""
+        """Such as `Polygon`, `MultiPolygon Z`, in alphabetical order; missing and empty rows count for none."""
         import numpy as np
         import shapely
 

@@ -40,6 +40,11 @@ def pin(source: Source, workspace: Workspace) -> PinnedSource:
     Failure : of another class, when it cannot be asked.
     """
     version = resolve_version(source, base=workspace.base, s3=workspace.s3, memory=workspace.memory)
+    return pinned_at(source, version, workspace)
+
+
+def pinned_at(source: Source, version: SourceVersion, workspace: Workspace) -> PinnedSource:
+    """Return a source held to a version that is already known."""
     uri = canonical_uri(source.uri, workspace.base, workspace.s3)
     record = source_record(source, version.text, uri, is_content=version.is_content_digest, scope=workspace.scope)
     scope = scope_of(source, workspace.scope)

@@ -14,6 +14,7 @@ from typing import Any
 from geocairn.canonical import digest
 from geocairn.checkpoint import Checkpoint, Publication
 from geocairn.execution import Run, StepCall, input_prints, json_values, load
+from geocairn.expectation import unmet
 from geocairn.failure import FatalFailure, InputFailure, TransientFailure
 from geocairn.fingerprint import operation_version, parameter_record
 from geocairn.gate import survey_facts
@@ -79,6 +80,7 @@ def publish_step(call: StepCall, run: Run) -> Checkpoint:
         raise FatalFailure("a record lies where only the lease on a target can be", where=target)
     with held:
         found = store.look_up(call.fingerprint)
+        _meets_expectations(call)
         if found.checkpoint is not None and target_stands(found.checkpoint, workspace):
             return found.checkpoint
         started = time.perf_counter()
@@ -87,9 +89,26 @@ def publish_step(call: StepCall, run: Run) -> Checkpoint:
         if held.lost.is_set():
             raise TransientFailure("another run took the output over while it was prepared", where=call.where)
         draft = _written(call, run, layer, started)
+        run.computed.add(call.fingerprint)
         if found.checkpoint is not None and found.checkpoint.publication == draft.publication:
             return found.checkpoint  # the same output again: its record is still right
         return store.commit(draft, replace=found)
+
+
+def _meets_expectations(call: StepCall) -> None:
+    """Hold what is to be published against the expectations of a `write_layer` that is written as a step.
+
+    Raises
+    ------
+    InputFailure : when it does not meet them; the old output stays.
+    """
+    source, expect = call.inputs["layer"], call.settings.expect
+    if expect is None:
+        return
+    facts = source.facts if isinstance(source, Checkpoint) else survey_facts(source)
+    found = unmet(expect, facts, allow_empty=call.settings.allow_empty)
+    if found:
+        raise InputFailure("; ".join(found), where=call.where)
 
 
 def _written(call: StepCall, run: Run, layer: Any, started: float) -> Checkpoint:

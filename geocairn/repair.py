@@ -1,8 +1,8 @@
 """Repair by the gate: invalid geometry is mended in its own kind, and the reader is told how much that changed.
 
-What always holds: rows stay rows, only invalid ones are touched, each keeps its kind, and the count and the change in area
-are in the caveat. A geometry of which mending leaves nothing (a polygon without area) becomes an empty one of its kind,
-which the caveat counts too.
+What always holds: rows stay rows, only invalid ones are touched, each keeps its kind, and the count and the change in
+area are in the caveat. A geometry of which mending leaves nothing (a polygon without area) becomes an empty one of
+its kind, which the caveat counts too.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Repair:
 def repaired(layer: Any, invalid: Any) -> Repair:
     """Return a copy of `layer` with its invalid geometries mended, and the caveat that tells of it.
 
-    Uses GEOS's structure method (`shapely.make_valid`), which keeps rings as rings. Parts of a lower dimension that mending
-    leaves behind are dropped.
+    Uses GEOS's structure method (`shapely.make_valid`), which keeps rings as rings. Parts of a lower dimension that
+    mending leaves behind are dropped.
 
     Parameters
     ----------

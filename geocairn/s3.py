@@ -1,7 +1,7 @@
 """How S3-compatible services are reached: settings, and the clients made from them.
 
-One place for endpoint, region, addressing style and credentials, used by the checkpoint store, by sources and by outputs.
-Secrets are never part of a text that this module gives out.
+One place for endpoint, region, addressing style and credentials, used by the checkpoint store, by sources and by
+outputs. Secrets are never part of a text that this module gives out.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ DEFAULT_ENDPOINT = "aws"
 
 _lock = threading.Lock()
 _clients: dict[tuple[str, int], Any] = {}
+_filesystems: dict[tuple[str, int], Any] = {}
 
 
 class S3Settings(BaseModel):
@@ -106,18 +107,32 @@ def _checksums(settings: S3Settings) -> dict[str, str]:
 
 
 def filesystem(settings: S3Settings) -> Any:
-    """Return an s3fs file system for these settings."""
-    import s3fs
+    """Return an s3fs file system for these settings, made once a process (and again after a fork).
 
-    path_style = settings.path_style if settings.path_style is not None else bool(settings.endpoint)
-    return s3fs.S3FileSystem(
-        key=settings.access_key,
-        secret=settings.secret_key.get_secret_value() if settings.secret_key else None,
-        token=settings.session_token.get_secret_value() if settings.session_token else None,
-        profile=settings.profile,
-        endpoint_url=settings.endpoint,
-        client_kwargs={"region_name": settings.region or "us-east-1"} if settings.endpoint or settings.region else {},
-        config_kwargs={"s3": {"addressing_style": "path" if path_style else "auto"}},
-        use_listings_cache=False,
-        skip_instance_cache=True,
-    )
+    Retries are few here too.
+    """
+    key = (settings._key(), os.getpid())
+    with _lock:
+        if key not in _filesystems:
+            import s3fs
+
+            path_style = settings.path_style if settings.path_style is not None else bool(settings.endpoint)
+            _filesystems[key] = s3fs.S3FileSystem(
+                key=settings.access_key,
+                secret=settings.secret_key.get_secret_value() if settings.secret_key else None,
+                token=settings.session_token.get_secret_value() if settings.session_token else None,
+                profile=settings.profile,
+                endpoint_url=settings.endpoint,
+                client_kwargs={"region_name": settings.region or ("us-east-1" if settings.endpoint else None)},
+                config_kwargs={
+                    "s3": {"addressing_style": "path" if path_style else "auto"},
+                    "request_checksum_calculation": "when_required" if settings.endpoint else "when_supported",
+                    "retries": {"mode": "standard", "total_max_attempts": 2},
+                    "connect_timeout": 5,
+                    "read_timeout": 60,
+                },
+                use_listings_cache=False,
+                skip_instance_cache=True,
+            )
+            _filesystems[key].retries = 2
+        return _filesystems[key]

@@ -1,28 +1,37 @@
 """The identity of a function's code: its syntax tree and that of the project code it calls, with the values they use.
 
-A comment, a docstring or the layout changes nothing; an edited helper does. Code of installed packages and of the standard
-library counts by name only. Where the identity cannot be known (a value that has no canonical form, no source text),
-the caller is asked to state a version: there is never a partial hash.
+A comment, a docstring, an annotation or the layout changes nothing; an edited helper does. Code of installed packages and
+of the standard library counts by name only. What always holds: where the identity cannot be known (a value that has no
+canonical form, no source text), the caller is asked to state a version; there is never a partial hash. The answer is the
+same in every process, whatever the hash seed, the folder, or the name that the module was loaded by.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
+import dataclasses
+import enum
+import functools
 import inspect
 import logging
-import sys
-import sysconfig
-import textwrap
+import re
+import threading
 import types
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from geocairn.canonical import NotCanonical, digest
 from geocairn.failure import InputFailure
+from geocairn.installed import dotted_name, is_project_module
+from geocairn.operations.contract import Operation
+from geocairn.syntax import UNDEFINED, NoSource, canonical_tree, closure_of, definition_of, references
 
 REMEDY = "state a version: @operation(version=…) or step(…, version=…), and raise it when the code changes"
+
+_RUNTIME = (logging.Logger, logging.LoggerAdapter, ContextVar, type(threading.Lock()), type(threading.RLock()))
+"""What a program runs with and no result is made of: what is logged, collected or locked."""
+
+_PLAIN = (bool, int, float, str, bytes, type(None), complex, type(Ellipsis), range, slice)
 
 
 def code_version(function: Callable[..., Any], *, own: Callable[[str], bool] | None = None) -> str:
@@ -37,137 +46,144 @@ def code_version(function: Callable[..., Any], *, own: Callable[[str], bool] | N
     ------
     InputFailure : when the identity of something in it cannot be known.
     """
-    walk = _Walk(own or _is_project_module)
-    walk.visit(function, getattr(function, "__qualname__", repr(function)))
-    return digest(walk.found)
+    walk = _Walk(own or is_project_module)
+    root = walk.identity(function, getattr(function, "__qualname__", repr(function)))
+    return digest({"root": root, "code": walk.entries})
 
 
 class _Walk:
+    """A walk over everything that a function reaches, each thing once.
+
+    Code is numbered in the order in which it is met, which the text alone decides; a thing met again is its number. So
+    recursion ends, and two closures of one text with different values are two.
+    """
+
     def __init__(self, own: Callable[[str], bool]) -> None:
         self.own = own
-        self.found: dict[str, Any] = {}
+        self.entries: list[Any] = []
+        self.numbers: dict[int, int] = {}
+        self.kept: list[Any] = []
+        """Holds what was met, so that no other object takes its place in memory."""
+        self.within: set[int] = set()
 
-    def visit(self, value: Any, name: str) -> None:
-        """Record the code or value of `value` under `name`, and of what it refers to."""
-        value = inspect.unwrap(value) if callable(value) and not isinstance(value, type) else value
-        inner = getattr(value, "function", None)
-        if inner is not None and inspect.isfunction(inner):
-            value = inner  # an operation: its function is what counts
+    def identity(self, value: Any, name: str) -> Any:
+        """Return what stands for `value` in the digest; `name` is how messages call it."""
+        if value is UNDEFINED:
+            return ["undefined"]
+        if isinstance(value, _RUNTIME):
+            return ["runtime", type(value).__name__]
+        if isinstance(value, Operation) and value.version is not None:
+            return ["operation", value.name, str(value.version)]
+        if isinstance(value, Operation):
+            return self.identity(value.function, name)
         if isinstance(value, types.ModuleType):
-            self.found.setdefault(name, ["module", value.__name__])
-        elif inspect.isfunction(value) or isinstance(value, type):
-            self._visit_code(value, name)
-        elif isinstance(value, logging.Logger):
-            return  # what is logged is no part of a result
-        elif inspect.isbuiltin(value) or (callable(value) and not self.own(type(value).__module__)):
-            owner = getattr(value, "__module__", None) or type(value).__module__
-            self.found.setdefault(name, ["installed", owner, getattr(value, "__name__", type(value).__qualname__)])
-        else:
-            self._visit_value(value, name)
+            return self._module(value, name)
+        if isinstance(value, enum.Enum) or not (callable(value) or isinstance(value, property)):
+            return self._value(value, name)
+        return self._callable(value, name)
 
-    def _visit_code(self, code: Any, name: str) -> None:
-        module = getattr(code, "__module__", "") or ""
-        key = f"{module}:{code.__qualname__}"
-        if not self.own(module):
-            self.found.setdefault(key, ["installed", module, code.__qualname__])
-            return
-        if key in self.found:
-            return
-        tree = _tree(code, name)
-        self.found[key] = ast.dump(tree, annotate_fields=False)
-        for reference, target in _references(code, tree, self.own):
-            self.visit(target, f"{key}.{reference}")
+    def _module(self, module: types.ModuleType, name: str) -> Any:
+        if self.own(module.__name__):
+            raise self._unknown(name, f"the module {module.__name__} is used as a whole")
+        return ["module", module.__name__]
 
-    def _visit_value(self, value: Any, name: str) -> None:
+    def _callable(self, value: Any, name: str) -> Any:
+        if isinstance(value, functools.partial):
+            parts = [self.identity(value.func, name), list(value.args), dict(value.keywords)]
+            return ["partial", parts[0], *(self._value(part, f"{name} (partial)") for part in parts[1:])]
+        if inspect.isfunction(value) or isinstance(value, type):
+            return self._code(value, name) if self._is_own(value) else self._installed(value, name)
+        if inspect.ismethod(value):
+            return ["method", self.identity(value.__func__, name), self.identity(value.__self__, f"{name}.__self__")]
+        if isinstance(value, types.BuiltinMethodType) and not isinstance(value.__self__, types.ModuleType | None):
+            return ["method", value.__name__, self.identity(value.__self__, f"{name}.__self__")]
+        wrapped = getattr(value, "__wrapped__", None)
+        if wrapped is not None and not self._is_own(type(value)):
+            # functools.cache and its like: an installed wrapper round the user's function
+            return ["wrapper", dotted_name(type(value)), self.identity(wrapped, name)]
+        if dataclasses.is_dataclass(value):
+            return self._value(value, name)
+        return self._installed(value, name)
+
+    def _is_own(self, code: Any) -> bool:
+        return self.own(getattr(code, "__module__", None) or "")
+
+    def _installed(self, value: Any, name: str) -> Any:
+        """Identify installed code by its name, where that name really leads to it."""
+        found = dotted_name(value)
+        if found is None:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise self._unknown(name, f"it is an object ({kind}) that no module holds by name")
+        return ["installed", found]
+
+    def _code(self, code: Any, name: str) -> Any:
+        if id(code) in self.numbers:
+            return ["code", self.numbers[id(code)]]
+        number = self.numbers[id(code)] = len(self.entries)
+        self.kept.append(code)
+        entry: dict[str, Any] = {}
+        self.entries.append(entry)
         try:
-            digest(value)
+            node = definition_of(code)
+        except NoSource as error:
+            raise self._unknown(name, str(error)) from None
+        entry["tree"] = canonical_tree(node)
+        entry["names"] = {
+            reference: self.identity(target, f"{name}: {reference}")
+            for reference, target in references(node, closure_of(code), self.own)
+        }
+        if inspect.isfunction(code):
+            entry["defaults"] = [self.identity(value, f"{name}: a default") for value in code.__defaults__ or ()]
+            keywords = sorted((code.__kwdefaults__ or {}).items())
+            entry["keywords"] = [[key, self.identity(value, f"{name}: {key}")] for key, value in keywords]
+        return ["code", number]
+
+    def _value(self, value: Any, name: str) -> Any:
+        if isinstance(value, _PLAIN):
+            return ["value", type(value).__name__, repr(value)]
+        if isinstance(value, re.Pattern):
+            return ["pattern", value.pattern, value.flags]
+        if isinstance(value, enum.Enum):
+            return ["member", self.identity(type(value), name), value.name]
+        if id(value) in self.within:
+            raise self._unknown(name, "it holds itself")
+        self.within.add(id(value))
+        try:
+            return self._compound(value, name)
+        finally:
+            self.within.discard(id(value))
+
+    def _compound(self, value: Any, name: str) -> Any:
+        if isinstance(value, list | tuple):
+            items = [self.identity(item, f"{name}[{index}]") for index, item in enumerate(value)]
+            kind = "list" if isinstance(value, list) else "tuple"
+            return [kind, *items] if type(value) in (list, tuple) else [kind, self.identity(type(value), name), *items]
+        if isinstance(value, set | frozenset):
+            return ["set", sorted((self.identity(item, f"{name}: an item") for item in value), key=digest)]
+        if isinstance(value, Mapping) and type(value) in (dict, types.MappingProxyType):
+            pairs = [
+                [self.identity(key, f"{name}: a key"), self.identity(item, f"{name}[{key!r}]")]
+                for key, item in value.items()
+            ]
+            return ["mapping", pairs]  # in its order: a function that goes through it sees that
+        if dataclasses.is_dataclass(value) and not isinstance(value, type) and _is_frozen(value):
+            fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+            held = {key: self.identity(item, f"{name}.{key}") for key, item in fields.items()}
+            return ["frozen", self.identity(type(value), name), held]
+        found = dotted_name(value, by_identity=True)
+        if found is not None and not self.own(found.partition(":")[0]):
+            return ["installed", found]
+        try:
+            return ["canonical", type(value).__qualname__, digest(value)]
         except NotCanonical as error:
-            raise InputFailure(
-                f"the identity of {name} cannot be known: {error}",
-                where="custom operation",
-                remedy=REMEDY,
-            ) from None
-        self.found.setdefault(name, ["value", value])
+            raise self._unknown(name, str(error)) from None
+
+    def _unknown(self, name: str, why: str) -> InputFailure:
+        return InputFailure(f"the identity of {name} cannot be known: {why}", where="custom operation", remedy=REMEDY)
 
 
-def _tree(code: Any, name: str) -> ast.AST:
-    try:
-        source = textwrap.dedent(inspect.getsource(code))
-        tree = ast.parse(source)
-    except (OSError, TypeError, SyntaxError) as error:
-        raise InputFailure(f"the source text of {name} cannot be found", where="custom operation", remedy=REMEDY) from error
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
-            and isinstance(body, list)
-            and body
-            and isinstance(body[0], ast.Expr)
-            and isinstance(body[0].value, ast.Constant)
-            and isinstance(body[0].value.value, str)
-        ):
-            node.body = body[1:] or [ast.Pass()]
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            node.decorator_list = []
-    return tree
+def _is_frozen(value: Any) -> bool:
+    return bool(getattr(type(value), "__dataclass_params__").frozen)  # noqa: B009 - no attribute that mypy knows
 
 
-def _references(code: Any, tree: ast.AST, own: Callable[[str], bool]) -> list[tuple[str, Any]]:
-    """Return the names that code refers to outside itself, with what they stand for; annotations do not count."""
-    scope: dict[str, Any] = {}
-    if inspect.isfunction(code):
-        closure = inspect.getclosurevars(code)
-        scope.update(code.__globals__)
-        scope.update(closure.nonlocals)
-        defaults = [*(code.__defaults__ or ()), *(code.__kwdefaults__ or {}).values()]
-    else:
-        module = sys.modules.get(code.__module__)
-        scope.update(vars(module) if module else {})
-        defaults = []
-    annotations = {
-        id(inner)
-        for node in ast.walk(tree)
-        for part in (getattr(node, "annotation", None), getattr(node, "returns", None))
-        if part is not None
-        for inner in ast.walk(part)
-    }
-    found: dict[str, Any] = {}
-    for node in ast.walk(tree):
-        if id(node) in annotations:
-            continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in scope:
-            found[node.id] = scope[node.id]
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            target = scope.get(node.value.id)
-            if isinstance(target, types.ModuleType) and own(target.__name__) and hasattr(target, node.attr):
-                found[f"{node.value.id}.{node.attr}"] = getattr(target, node.attr)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.update(_local_imports(node, own))
-    for index, value in enumerate(defaults):
-        found[f"default {index}"] = value
-    return [(name, found[name]) for name in sorted(found)]
 
-
-def _local_imports(node: ast.ImportFrom, own: Callable[[str], bool]) -> dict[str, Any]:
-    """Return what an import inside a function brings in; project code is imported anyway when the function runs."""
-    name = node.module or ""
-    if not own(name):
-        return {}
-    importlib.import_module(name)
-    module = sys.modules[name]
-    return {alias.name: getattr(module, alias.name) for alias in node.names if hasattr(module, alias.name)}
-
-
-def _is_project_module(name: str) -> bool:
-    """Return whether a module is a user's own code: not installed, not of the standard library, not geocairn's core."""
-    root = name.partition(".")[0]
-    if root in sys.stdlib_module_names or root in ("geocairn", "") or root in sys.builtin_module_names:
-        return False
-    module = sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if file is None:
-        return True
-    path = Path(file).resolve()
-    paths = sysconfig.get_paths()
-    installed = {Path(paths[key]).resolve() for key in ("purelib", "platlib", "stdlib", "platstdlib")}
-    return not any(path.is_relative_to(folder) for folder in installed) or name == "__main__"

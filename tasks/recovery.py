@@ -1,24 +1,28 @@
 """The recovery hook: the one place where the class of a failure becomes an action.
 
-It is the `retry_condition_fn` and the `on_failure` hook of every step. A transient failure is tried again on the same backend
-after a delay; a capability failure goes to the next backend that claims the operation; everything else ends the step. What
-always holds: each attempt's error is logged and kept at once, and Prefect's own count of retries never decides.
+It is the `retry_condition_fn` of every step. A transient failure is tried again on the same backend after a delay; a
+capability failure goes to the next backend that claims the operation; everything else ends the step. What always
+holds: each attempt's error is logged and kept at once, the last one's too; Prefect's own count of retries never
+decides; and what is kept of a task run goes when Prefect lets the task run go, however it ended.
 """
 
 from __future__ import annotations
 
 import random
 import threading
+import weakref
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect.context import TaskRunContext
 from prefect.logging.loggers import task_run_logger
 
-from geocairn.failure import Classification, FailureClass, classify
+from geocairn.failure import ACTIONS, Classification, FailureClass, classify
+from geocairn.stores.belief import LayerLost
+from geocairn.tasks.runs import known_run
 
-PREFECT_RETRIES = 100
-"""Above the sum of all budgets, so that the hook always decides last."""
+if TYPE_CHECKING:
+    from geocairn.execution import StepCall
 
 TRANSIENT_RETRIES = 3
 FIRST_DELAY_SECONDS = 1.0
@@ -34,8 +38,10 @@ class Progress:
     retries: int = 0
     reroutes: int = 0
     delay: float = 0.0
-    call: Any = None
+    call: StepCall | None = None
     """The step's call, made once for all attempts."""
+    error: Exception | None = None
+    """What prevented the call when Prefect asked for the key; the body raises it."""
 
     def backend(self, eligible: tuple[str, ...]) -> str:
         """Return the backend of the present attempt."""
@@ -46,16 +52,15 @@ _lock = threading.Lock()
 _progress: dict[str, Progress] = {}
 
 
-def progress_of(task_run_id: Any) -> Progress:
-    """Return the progress of a task run, which begins with the first question."""
+def progress_of(task_run: Any) -> Progress:
+    """Return the progress of a task run: it begins with the first question and lasts as long as the task run object."""
+    key = str(task_run.id)
     with _lock:
-        return _progress.setdefault(str(task_run_id), Progress())
-
-
-def forget(task_run_id: Any) -> Progress | None:
-    """Drop the progress of a task run that has ended, and return it."""
-    with _lock:
-        return _progress.pop(str(task_run_id), None)
+        found = _progress.get(key)
+        if found is None:
+            found = _progress[key] = Progress()
+            weakref.finalize(task_run, _progress.pop, key, None)
+        return found
 
 
 class DelayOfClass(list[float]):
@@ -64,7 +69,16 @@ class DelayOfClass(list[float]):
     def __getitem__(self, index: Any) -> Any:
         """Return the delay that the hook decided for the current task run."""
         context = TaskRunContext.get()
-        return progress_of(context.task_run.id).delay if context is not None else 0.0
+        return progress_of(context.task_run).delay if context is not None else 0.0
+
+
+def retries_of(stated: int | None, eligible: tuple[str, ...]) -> int:
+    """Return how many retries Prefect is told of: one more than all budgets together, so that the hook decides last."""
+    return _budget(stated) + len(eligible)
+
+
+def _budget(stated: int | None) -> int:
+    return stated if stated is not None else TRANSIENT_RETRIES
 
 
 def recover(task: Any, task_run: Any, state: Any) -> bool:
@@ -72,47 +86,52 @@ def recover(task: Any, task_run: Any, state: Any) -> bool:
 
     The `retry_condition_fn` of every step.
     """
-    progress = progress_of(task_run.id)
+    progress = progress_of(task_run)
     error = state.data if isinstance(state.data, BaseException) else RuntimeError(state.message or "the attempt failed")
-    classification = classify(error)
+    found = classify(error)
     eligible = task.eligible_backends
     backend = progress.backend(eligible)
-    progress.attempts.append(attempt_record(backend, classification, error))
+    attempt = attempt_record(backend, found, error)
+    progress.attempts.append(attempt)
+    run = known_run()
+    if run is not None:
+        run.attempts.setdefault(task.settings.name or task.operation.name, []).append(attempt)
     logger = task_run_logger(task_run, task=task)
-    if classification.failure_class is FailureClass.TRANSIENT:
-        budget = task.settings.retries if task.settings.retries is not None else TRANSIENT_RETRIES
-        if progress.retries < budget and not getattr(error, "fingerprint", None):
-            progress.delay = min(FIRST_DELAY_SECONDS * 2**progress.retries, LONGEST_DELAY_SECONDS)
-            progress.delay *= 0.5 + random.random()  # noqa: S311 - spreads attempts, guards nothing
+    if found.failure_class is FailureClass.TRANSIENT and not isinstance(error, LayerLost):
+        budget = _budget(task.settings.retries)
+        if progress.retries < budget:
+            progress.delay = _delay(progress.retries)
             progress.retries += 1
-            logger.warning(
-                "transient failure (%s): retry %d of %d in %.1f s: %s",
-                classification.reason,
-                progress.retries,
-                budget,
-                progress.delay,
-                error,
-            )
+            count = f"retry {progress.retries} of {budget} in {progress.delay:.1f} s"
+            logger.warning("transient failure (%s): %s: %s", found.reason, count, error)
             return True
-        logger.error("transient failure (%s), retries are spent: %s", classification.reason, error)
+        spent = f"after {budget} retries" if budget else "and no retries are allowed"
+        logger.error("transient failure (%s) %s: %s", found.reason, spent, error)
         return False
-    if classification.failure_class is FailureClass.CAPABILITY and progress.reroutes + 1 < len(eligible):
+    if found.failure_class is FailureClass.CAPABILITY and progress.reroutes + 1 < len(eligible):
         progress.reroutes += 1
         progress.delay = 0.0
+        progress.error = None
         logger.warning("%s cannot do it: rerouted to %s: %s", backend, progress.backend(eligible), error)
         return True
-    known = "" if classification.known else ", a failure that no rule knows"
-    logger.error("%s failure (%s%s): %s", classification.failure_class, classification.action, known, error)
-    if not classification.known:
-        logger.error("its traceback", exc_info=error)
+    if found.known:
+        logger.error("%s failure (%s): %s", found.failure_class, ACTIONS[found.failure_class], error)
+    else:
+        logger.error("a failure that no rule knows, so it halts: %s: %s", type(error).__name__, error, exc_info=error)
     return False
 
 
-def attempt_record(backend: str, classification: Classification, error: BaseException) -> dict[str, Any]:
+def _delay(retries: int) -> float:
+    """Return the seconds before a retry: doubling, bounded, and spread, so that steps that failed together part."""
+    spread = 0.5 + random.random()  # noqa: S311 - no secret
+    return min(FIRST_DELAY_SECONDS * 2.0**retries, LONGEST_DELAY_SECONDS) * spread
+
+
+def attempt_record(backend: str, found: Classification, error: BaseException) -> dict[str, Any]:
     """Return what is kept of a failed attempt."""
     return {
         "backend": backend,
-        "class": classification.failure_class.value,
-        "known": classification.known,
+        "class": found.failure_class.value,
+        "known": found.known,
         "error": f"{type(error).__name__}: {error}",
     }

@@ -1,36 +1,86 @@
 """The run that a task belongs to, in this process: its workspace, its pinned sources, its layers in memory.
 
-What always holds: tasks of one flow run share one `Run`, whichever thread they run in; the store is the flow's result
-storage where that is a checkpoint store, and otherwise the default one.
+What always holds: tasks of one flow run and of its subflows share one `Run` for each store, whichever thread they run
+in; the store is the flow's result storage where that is a checkpoint store, and otherwise the default one; worker
+processes of one run hold a source to one version, by agreement through the store; what is kept for a run alone goes
+when the flow run has ended.
 """
 
 from __future__ import annotations
 
+import atexit
+import hashlib
+import json
+import logging
 import threading
+import weakref
 from typing import Any
 
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.exceptions import MissingContextError
 from prefect.logging import get_logger, get_run_logger
+from prefect.task_runners import ThreadPoolTaskRunner
 
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.execution import Run
+from geocairn.failure import Failure, InputFailure
+from geocairn.pinning import PinnedSource, pinned_at
+from geocairn.sources.source import Source
+from geocairn.sources.version import SourceVersion
+from geocairn.stores.keys import run_folder
 from geocairn.stores.memory import HandOver
-from geocairn.workspace import Workspace
+from geocairn.stores.objects import Conflict
+from geocairn.workspace import Workspace, default_store
 
+_log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_runs: dict[str, Run] = {}
+_registered: dict[str, Run] = {}
+_runs: dict[tuple[str, str], Run] = {}
+_ended: list[tuple[tuple[str, str], bool]] = []
+"""Runs whose flow run is gone, and whether what is kept for them alone is ours to remove."""
 _hand_over = HandOver()
-_default_block: CheckpointStoreBlock | None = None
+_default_blocks: dict[str, CheckpointStoreBlock] = {}
+
+
+class FlowRun(Run):
+    """The run of a flow that somebody wrote in Python: its tasks may run in several processes."""
+
+    shares_pins: bool = False
+    """Whether other processes run tasks of it, so that versions are agreed on through the store."""
+
+    def pin(self, source: Source) -> PinnedSource:
+        """Return the source at the version that the whole run holds it to, all processes included."""
+        known = source.model_dump_json() in self.pins
+        pinned = super().pin(source)
+        if known or not self.shares_pins:
+            return pinned
+        agreed = self._agreed(source, pinned)
+        with self.lock:
+            self.pins[source.model_dump_json()] = agreed
+        return agreed
+
+    def _agreed(self, source: Source, pinned: PinnedSource) -> PinnedSource:
+        """Return the source at the version that the first process of the run wrote down."""
+        name = hashlib.sha256(source.model_dump_json().encode("utf-8")).hexdigest()
+        key = f"{run_folder(self.run_id)}pins/{name}.json"
+        objects = self.workspace.store.objects
+        body = {"version": pinned.version.text, "is_content": pinned.version.is_content_digest}
+        try:
+            objects.write(key, json.dumps(body).encode("utf-8"), if_absent=True)
+        except Conflict:
+            stored = objects.read(key)
+            if stored is not None:
+                body = json.loads(stored.data)
+        return pinned_at(source, SourceVersion(str(body["version"]), bool(body["is_content"])), self.workspace)
 
 
 def default_block() -> CheckpointStoreBlock:
-    """Return the block of the default store: `$GEOCAIRN_STORE`, else the folder `.geocairn`."""
-    global _default_block
+    """Return the block of the default store as it is now: `$GEOCAIRN_STORE`, else the folder `.geocairn`."""
+    address = default_store()
     with _lock:
-        if _default_block is None:
-            _default_block = CheckpointStoreBlock()
-        return _default_block
+        if address not in _default_blocks:
+            _default_blocks[address] = CheckpointStoreBlock(url=address)
+        return _default_blocks[address]
 
 
 def storage_for_task(stated: Any) -> Any:
@@ -49,19 +99,13 @@ def storage_for_task(stated: Any) -> Any:
 def register(run: Run) -> Run:
     """Make a run known to the tasks of its flow run."""
     with _lock:
-        return _runs.setdefault(run.run_id, run)
+        return _registered.setdefault(run.run_id, run)
 
 
 def unregister(run_id: str) -> None:
     """Forget a run that has ended."""
     with _lock:
-        _runs.pop(run_id, None)
-
-
-def run_by_id(run_id: str) -> Run | None:
-    """Return the run of a flow run, if this process knows it."""
-    with _lock:
-        return _runs.get(run_id)
+        _registered.pop(run_id, None)
 
 
 def new_run(run_id: str, workspace: Workspace) -> Run:
@@ -70,17 +114,82 @@ def new_run(run_id: str, workspace: Workspace) -> Run:
 
 
 def current_run() -> Run:
-    """Return the run of the current task, made when its first task asks for it."""
+    """Return the run of the current task, made when its first task asks for it.
+
+    Raises
+    ------
+    MissingContextError : outside a task.
+    InputFailure : where the task's result storage is something else than a checkpoint store.
+    """
     context = TaskRunContext.get()
     if context is None:
         raise MissingContextError("a step runs only as a Prefect task")
-    run_id = str(context.task_run.flow_run_id or context.task_run.id)
-    known = run_by_id(run_id)
+    registered = _registered.get(str(context.task_run.flow_run_id))
+    if registered is not None:
+        return registered
+    block: Any = context.result_store.result_storage
+    if not isinstance(block, CheckpointStoreBlock):
+        raise InputFailure(
+            f"the result storage of a step is a checkpoint store, not a {type(block).__name__}",
+            where=f"step {context.task.name}",
+            remedy="leave result_storage out, or name a geocairn-checkpoint-store block",
+        )
+    flow = _outermost_flow()
+    owner: Any = flow.flow_run if flow is not None and flow.flow_run is not None else context.task_run
+    key = (str(owner.id), block.identity)
+    with _lock:
+        known = _runs.get(key)
     if known is not None:
         return known
-    storage: Any = context.result_store.result_storage
-    block = storage if isinstance(storage, CheckpointStoreBlock) else default_block()
-    return register(new_run(run_id, block.workspace()))
+    remove_what_ended()
+    made = FlowRun(key[0], block.workspace(), _hand_over, say=_say, rewinds=True)
+    made.shares_pins = flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
+    with _lock:
+        run = _runs.setdefault(key, made)
+    if run is made:
+        weakref.finalize(owner, _ended.append, (key, flow is None or not flow.detached))
+    return run
+
+
+def known_run() -> Run | None:
+    """Return the run of the current task if there is one, without making it."""
+    try:
+        return current_run()
+    except InputFailure:
+        return None
+
+
+def _outermost_flow() -> FlowRunContext | None:
+    """Return the context of the flow run that this process runs, of which others may be subflows."""
+    context = FlowRunContext.get()
+    while context is not None:
+        token = context._token
+        outer = token.old_value if token is not None else None
+        if not isinstance(outer, FlowRunContext):
+            return context
+        context = outer
+    return None
+
+
+def remove_what_ended() -> None:
+    """Forget runs that have ended, and remove what the store keeps for them alone."""
+    while _ended:
+        key, ours = _ended.pop()
+        with _lock:
+            run = _runs.pop(key, None)
+        if run is None or not ours:
+            continue
+        try:
+            run.workspace.store.clear_run(run.run_id)
+        except Failure as failure:
+            _log.warning("what was kept for run %s alone is left to the sweep: %s", run.run_id, failure)
+
+
+@atexit.register
+def _remove_at_exit() -> None:
+    with _lock:
+        _ended.extend((key, isinstance(run, FlowRun) and not run.shares_pins) for key, run in _runs.items())
+    remove_what_ended()
 
 
 def _say(text: str) -> None:

@@ -1,38 +1,60 @@
 """An operation as a Prefect task: `buffer = step(operations["buffer"])`.
 
-The task's cache key function is the chain fingerprint, made from the arguments alone. Prefect asks the store for that key;
-where a checkpoint is there the task run is Cached, otherwise the body computes, passes the gate and commits. What always
-holds: the body looks again by itself, since Prefect takes a failed look-up for a miss and a key that cannot be made for
-"do not cache"; there a step raises instead.
+The task's cache key function is the chain fingerprint, made from the arguments alone. Prefect asks the store for that
+key; where a checkpoint is there the task run is Cached, otherwise the body computes, passes the gate and commits.
+What always holds: the body looks again by itself, since Prefect takes a failed look-up for a miss and a key that
+cannot be made for "do not cache"; there a step raises instead.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar, overload
+from functools import reduce
+from typing import Any, Concatenate, Generic, get_args, overload
 
 from prefect import Task
-from prefect.context import TaskRunContext
+from prefect.context import FlowRunContext, TaskRunContext
+from typing_extensions import ParamSpec
 
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.checkpoint import Checkpoint
-from geocairn.execution import StepCall, StepSettings, execute, input_prints
+from geocairn.execution import StepCall, StepSettings, execute
 from geocairn.expectation import Expect
-from geocairn.fingerprint import fingerprint, publication_record, step_record
+from geocairn.failure import InputFailure
+from geocairn.fingerprint import operation_version
+from geocairn.gate import GATE_VERSION
+from geocairn.nearest import did_you_mean
 from geocairn.operations.contract import Operation, operation
 from geocairn.operations.registry import operations
-from geocairn.plan.model import Step
-from geocairn.published import publish_step, target_uri
-from geocairn.sources.source import Source
-from geocairn.tasks.recovery import PREFECT_RETRIES, DelayOfClass, forget, progress_of, recover
+from geocairn.plan.model import CheckpointPolicy, parse_duration
+from geocairn.published import publish_step
+from geocairn.tasks.call import call_of
+from geocairn.tasks.recovery import DelayOfClass, progress_of, recover, retries_of
 from geocairn.tasks.runs import current_run, storage_for_task
+from geocairn.tasks.signature import signed
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+P = ParamSpec("P", default=...)
+
+_OURS = {
+    "cache_policy": "a step's key is its fingerprint",
+    "cache_key_fn": "a step's key is its fingerprint",
+    "cache_expiration": "say retention=\"12h\"",
+    "refresh_cache": "a step whose fingerprint is there need not run; give the operation a new version",
+    "persist_result": "say checkpoint=\"never\"",
+    "result_storage_key": "a step's key is its fingerprint",
+    "result_serializer": "checkpoints are JSON and GeoParquet",
+    "cache_result_in_memory": "layers pass in memory under GEOCAIRN_MEMORY_BUDGET",
+    "retry_delay_seconds": "the recovery hook sets the delay by the class of a failure",
+    "retry_jitter_factor": "the recovery hook sets the delay by the class of a failure",
+    "retry_condition_fn": "the recovery hook decides by the class of a failure",
+}
+"""Options of a Prefect task that a step sets itself, each with what to do instead."""
 
 
-class StepTask(Task[..., Checkpoint]):
+class StepTask(Task[P, Checkpoint], Generic[P]):
     """A geoprocessing step: takes checkpoints (or layers) and parameters, returns a checkpoint.
 
     Call it, `.submit` or `.map` it in a flow like any task; see `step` for how to make one.
@@ -49,11 +71,8 @@ class StepTask(Task[..., Checkpoint]):
             cache_key_fn=chain_fingerprint,
             persist_result=True,
             cache_result_in_memory=False,
-            retries=PREFECT_RETRIES,
             retry_delay_seconds=0,
             retry_condition_fn=recover,
-            on_failure=[_ended],
-            on_completion=[_ended],
             **options,
         )
         self.retry_delay_seconds = DelayOfClass([0.0])
@@ -62,9 +81,26 @@ class StepTask(Task[..., Checkpoint]):
     def eligible_backends(self) -> tuple[str, ...]:
         """The backends that may compute it, in the order in which they are tried."""
         chosen = self.settings.backends
-        if chosen is None:
+        if not chosen:
             return self.operation.backends
-        return tuple(name for name in chosen if name in self.operation.backends) or self.operation.backends[:1]
+        # With none left the choice stands as it is, so that the step says which backends there are.
+        return tuple(name for name in chosen if name in self.operation.backends) or chosen
+
+    def accepts(self, checkpoint: Checkpoint) -> bool:
+        """Return whether a checkpoint that is there will do as it is; the body says what is wrong with another."""
+        if checkpoint.kind == "publication":
+            return True
+        seen = checkpoint.facts.gate == GATE_VERSION
+        return seen and not self.settings.unmet(checkpoint.facts, source=checkpoint.kind == "source")
+
+    @property
+    def retries(self) -> int:
+        """How many retries Prefect is told of; the recovery hook decides."""
+        return retries_of(self.settings.retries, self.eligible_backends)
+
+    @retries.setter
+    def retries(self, value: int) -> None:
+        """Take no number from Prefect: the count goes by the budgets."""
 
     @property
     def result_storage(self) -> Any:
@@ -73,7 +109,7 @@ class StepTask(Task[..., Checkpoint]):
 
     @result_storage.setter
     def result_storage(self, value: Any) -> None:
-        self.__dict__["_stated_storage"] = value
+        self.__dict__["_stated_storage"] = _checkpoint_store(value, self.operation)
 
     def with_options(  # type: ignore[override]
         self,
@@ -89,7 +125,7 @@ class StepTask(Task[..., Checkpoint]):
         pinned: Any = None,
         context_names: tuple[str, ...] | None = None,
         **options: Any,
-    ) -> StepTask:
+    ) -> StepTask[P]:
         """Return the same step with other options: those of a plan's step, and those of any Prefect task.
 
         Parameters
@@ -98,68 +134,130 @@ class StepTask(Task[..., Checkpoint]):
         step_name : its name in messages, records and the UI.
         pinned : the version that a source is held to.
         context_names : for `write_layer`, what the layers drawn around a map are called.
-        options : what `prefect.Task.with_options` takes.
+        options : what `prefect.Task.with_options` takes, less what a step sets itself.
+
+        Raises
+        ------
+        InputFailure : for a value that a plan's step would not take, or an option that a step sets itself.
         """
         changes: dict[str, Any] = {}
         if expect is not None:
-            changes["expect"] = expect if isinstance(expect, Expect) else Expect.model_validate(dict(expect))
-        if allow_empty is not None:
-            changes["allow_empty"] = allow_empty
+            changes["expect"] = expect if isinstance(expect, Expect) else _expect(expect, self.operation)
         if on_invalid is not None:
-            changes["repair"] = on_invalid == "repair"
-        if backends is not None:
-            changes["backends"] = tuple(backends)
+            changes["repair"] = _one_of("on_invalid", on_invalid, ("fail", "repair"), self.operation) == "repair"
+        if checkpoint is not None:
+            changes["checkpoint"] = _one_of("checkpoint", checkpoint, get_args(CheckpointPolicy), self.operation)
+        if retention is not None:
+            changes["retention"] = _duration(retention, self.operation)
+        if retries is not None and retries < 0:
+            raise InputFailure(f"retries must not be negative, got {retries}", where=self.operation.name)
         plain_settings = {
-            "checkpoint": checkpoint,
-            "retention": retention,
+            "allow_empty": allow_empty,
+            "backends": tuple(backends) if backends is not None else None,
             "retries": retries,
             "pinned": pinned,
             "context_names": context_names,
+            "name": step_name,
         }
         changes |= {name: value for name, value in plain_settings.items() if value is not None}
         if step_name is not None:
-            changes["name"] = step_name
-            options.setdefault("task_run_name", f"{self.operation.name} · {step_name}")
-        stated = self.__dict__.get("_stated_storage")
-        plain = super().with_options(**{"result_storage": stated, **options})
-        return self._like(plain, replace(self.settings, **changes))
+            shown = step_name.replace("{", "{{").replace("}", "}}")  # Prefect takes the name for a template
+            options.setdefault("task_run_name", f"{self.operation.name} · {shown}")
+        for name in options:
+            if name in _OURS:
+                raise InputFailure(f"a step does not take {name}", where=self.operation.name, remedy=_OURS[name])
+            if name not in _PREFECT_OPTIONS:
+                known = [*_OWN_OPTIONS, *_PREFECT_OPTIONS]
+                raise InputFailure(f"there is no option {name!r}{did_you_mean(name, known)}", where=self.operation.name)
+        stated = options.pop("result_storage", self.__dict__.get("_stated_storage"))
+        plain = super().with_options(**{**options, "result_storage": None})
+        made = self._like(plain, replace(self.settings, **changes))
+        made.result_storage = stated
+        return made
 
-    def _like(self, plain: Task[..., Any], settings: StepSettings) -> StepTask:
+    def _like(self, plain: Task[..., Any], settings: StepSettings) -> StepTask[P]:
         """Make a step of a plain task that Prefect made from this one."""
-        made = StepTask.__new__(StepTask)
-        made.__dict__.update({name: value for name, value in plain.__dict__.items() if name != "result_storage"})
-        made.__dict__.setdefault("_stated_storage", None)
+        made: StepTask[P] = StepTask.__new__(StepTask)
+        own = ("result_storage", "retries")
+        made.__dict__.update({name: value for name, value in plain.__dict__.items() if name not in own})
         made.operation, made.settings = self.operation, settings
         made.retry_delay_seconds = DelayOfClass([0.0])
         return made
 
-    def __copy__(self) -> StepTask:
-        made = StepTask.__new__(StepTask)
+    def __copy__(self) -> StepTask[P]:
+        made: StepTask[P] = StepTask.__new__(StepTask)
         made.__dict__.update(self.__dict__)
         return made
 
     def __reduce__(self) -> Any:
-        """Travel as the operation's name where it is registered: small, and the code stays where it is installed."""
+        """Travel without code where the code is installed: as the operation's name, or as module and name of the step.
+
+        A step of a script or notebook travels with its code, and with the version that the code has here.
+        """
+        state = {name: value for name, value in self.__dict__.items() if name not in _MADE_AGAIN}
+        if FlowRunContext.get() is not None:
+            # A worker may have another working directory or environment: the default store is this process's.
+            state["_stated_storage"] = self.result_storage
+        return _rebuilt, (self._reference(), self.settings, state)
+
+    def _reference(self) -> Any:
         if operations.get(self.operation.name) is self.operation:
-            state = {
-                name: value
-                for name, value in self.__dict__.items()
-                if name in ("task_run_name", "timeout_seconds", "tags", "_stated_storage", "log_prints", "refresh_cache")
-            }
-            return _rebuilt, (self.operation.name, self.settings, state)
-        return super().__reduce__()
+            return self.operation.name
+        module, name = self.operation.function.__module__, self.operation.function.__qualname__
+        if module != "__main__" and _operation_at(module, name) is self.operation:
+            return (module, name)
+        return replace(self.operation, version=operation_version(self.operation))
 
 
-def _rebuilt(name: str, settings: StepSettings, state: dict[str, Any]) -> StepTask:
-    made = StepTask(operations[name], settings)
+_MADE_AGAIN = frozenset(
+    {
+        "fn",
+        "operation",
+        "settings",
+        "cache_key_fn",
+        "cache_policy",
+        "retry_condition_fn",
+        "retry_delay_seconds",
+        "source_code",
+        "__wrapped__",
+    }
+)
+_OWN_OPTIONS = tuple(inspect.signature(StepTask.with_options).parameters)[1:-1]
+_PREFECT_OPTIONS = frozenset(inspect.signature(Task.with_options).parameters) - {"self", "retries"} - set(_OURS)
+
+
+def _rebuilt(reference: Any, settings: StepSettings, state: dict[str, Any]) -> StepTask[...]:
+    if isinstance(reference, Operation):
+        found = reference
+    elif isinstance(reference, tuple):
+        __import__(reference[0])
+        found = _operation_at(*reference)
+    else:
+        found = operations[reference]
+    made: StepTask[...] = StepTask(found, settings)
     made.__dict__.update(state)
     return made
 
 
+def _operation_at(module: str, name: str) -> Any:
+    """Return the operation of the step that a module has under a name, if there is one."""
+    try:
+        found: Any = reduce(getattr, name.split("."), sys.modules[module])
+    except (KeyError, AttributeError):
+        return None
+    return found.operation if isinstance(found, StepTask) else None
+
+
 @overload
-def step(operation_or_function: Operation | Callable[..., Any], /, **options: Any) -> StepTask: ...
+def step(operation: Operation, /, **options: Any) -> StepTask[...]: ...
 @overload
-def step(**options: Any) -> Callable[[Callable[..., Any]], StepTask]: ...
+def step(
+    function: Callable[Concatenate[Any, Any, P], Any], /, **options: Any
+) -> StepTask[Concatenate[Any, Any, P]]: ...
+@overload
+def step(function: Callable[Concatenate[Any, P], Any], /, **options: Any) -> StepTask[Concatenate[Any, P]]: ...
+@overload
+def step(**options: Any) -> Callable[[Callable[..., Any]], StepTask[...]]: ...
 def step(operation_or_function: Any = None, /, **options: Any) -> Any:
     """Make a Prefect task of an operation, or of your own function: `@step` or `@step(version=1, result="polygon")`.
 
@@ -168,20 +266,24 @@ def step(operation_or_function: Any = None, /, **options: Any) -> Any:
     Parameters
     ----------
     operation_or_function : an operation, or a function of layers and parameters that returns a layer.
-    options : for a function what `geocairn.operations.operation` takes (without a `version` the hash of its code counts);
-        for both what `StepTask.with_options` takes.
+    options : for a function what `geocairn.operations.operation` takes (without a `version` the hash of its code
+        counts); for both what `StepTask.with_options` takes.
+
+    Raises
+    ------
+    TypeError : for a function whose parameters have no types, or of `*args` and `**kwargs`.
+    InputFailure : for an option that there is not.
     """
     if operation_or_function is None:
         return lambda function: step(function, **options)
     chosen = operation_or_function
     if not isinstance(chosen, Operation):
-        contract = {
-            name: options.pop(name)
-            for name in list(inspect.signature(operation).parameters)
-            if name in options
-        }
+        if inspect.iscoroutinefunction(chosen) or inspect.isgeneratorfunction(chosen):
+            raise TypeError(f"step {chosen.__name__}: a step is a plain function that returns a layer")
+        names = [name for name in inspect.signature(operation).parameters if name in options]
+        contract = {name: options.pop(name) for name in names}
         chosen = operation(**{"result": "any", "crs": "any", **contract})(operation_or_function)
-    made = StepTask(chosen)
+    made: StepTask[...] = StepTask(chosen)
     return made.with_options(**options) if options else made
 
 
@@ -190,106 +292,76 @@ def _body(operation: Operation) -> Callable[..., Checkpoint]:
 
     def body(*args: Any, **kwargs: Any) -> Checkpoint:
         context = TaskRunContext.get()
-        assert context is not None
-        task = context.task
-        assert isinstance(task, StepTask)
-        arguments = inspect.signature(body).bind(*args, **kwargs).arguments
-        run = current_run()
-        progress = progress_of(context.task_run.id)
-        call = call_of(task, arguments)
-        call = replace(
-            call, backend=progress.backend(task.eligible_backends), attempt=len(progress.attempts) + 1
-        )
-        if operation.effect:
-            return publish_step(call, run)
-        return execute(call, run)
+        if context is None:
+            raise InputFailure("a step runs as a Prefect task", where=operation.name, remedy="call the task itself")
+        task: Any = context.task
+        progress = progress_of(context.task_run)
+        if progress.error is not None:
+            raise progress.error
+        # Prefect has asked for the key, unless its settings turn caching off.
+        call = progress.call or _called(task, inspect.signature(body).bind(*args, **kwargs).arguments)
+        backend = progress.backend(task.eligible_backends)
+        call = replace(call, backend=backend, attempt=len(progress.attempts) + 1)
+        return publish_step(call, current_run()) if operation.effect else execute(call, current_run())
 
-    body.__name__ = operation.function.__name__
-    body.__qualname__ = operation.function.__qualname__
-    body.__module__ = operation.function.__module__
-    body.__doc__ = operation.documentation
-    body.__signature__ = _signature(operation)  # type: ignore[attr-defined]
-    return body
+    return signed(body, operation)
 
 
-def _signature(operation: Operation) -> inspect.Signature:
-    """Return the operation's signature as a task's: any value for inputs, parameters by their public names."""
-    roles = {role.name: role for role in operation.roles}
-    parameters = []
-    taken = set(roles)
-    for parameter in inspect.signature(operation.function).parameters.values():
-        if parameter.name in roles:
-            default = None if roles[parameter.name].optional else inspect.Parameter.empty
-            parameters.append(
-                inspect.Parameter(parameter.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-            )
-            continue
-        field = operation.parameters.model_fields[parameter.name]
-        alias = field.alias or parameter.name
-        name = alias if alias not in taken else parameter.name
-        default = parameter.default
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
-    return inspect.Signature(parameters, return_annotation=Checkpoint)
-
-
-def call_of(task: StepTask, arguments: Mapping[str, Any]) -> StepCall:
-    """Return the call that a task's arguments make: contract held, fingerprint computed.
-
-    Made once for a task run: Prefect asks for the key before each attempt.
-
-    Raises
-    ------
-    InputFailure : for arguments that the operation does not take.
-    NotCanonical : for a parameter whose identity cannot be known.
-    """
-    context = TaskRunContext.get()
-    progress = progress_of(context.task_run.id) if context is not None else None
-    if progress is not None and progress.call is not None:
-        return progress.call  # type: ignore[no-any-return]
-    call = _made(task, arguments)
-    if progress is not None:
-        progress.call = call
-    return call
-
-
-def _made(task: StepTask, arguments: Mapping[str, Any]) -> StepCall:
-    chosen, settings = task.operation, task.settings
-    inputs, rest = chosen.split_arguments((), arguments)
-    parameters = chosen.normalise(rest)
-    run = current_run()
-    prints = input_prints(inputs, run.workspace.scope)
-    if chosen.reads:
-        pinned = settings.pinned or run.pin(Source(**dict(parameters)))
-        return StepCall(chosen, parameters, {}, pinned.fingerprint, {}, replace(settings, pinned=pinned))
-    if chosen.effect:
-        record = publication_record(parameters, target_uri(parameters, run.workspace), prints)
-        return StepCall(chosen, parameters, inputs, fingerprint(record), {}, settings)
-    step = Step(name=settings.name or chosen.name, op=chosen.name, on_invalid="repair" if settings.repair else "fail")
-    record = step_record(step, chosen, parameters, prints)
-    return StepCall(chosen, parameters, inputs, fingerprint(record), record["environment"], settings)
+def _called(task: StepTask[...], arguments: Mapping[str, Any]) -> StepCall:
+    return call_of(task.operation, task.settings, arguments, current_run())
 
 
 def chain_fingerprint(context: TaskRunContext, parameters: dict[str, Any]) -> str | None:
-    """Return the chain fingerprint of a step: the cache key function of every step."""
-    task = context.task
-    assert isinstance(task, StepTask)
-    return call_of(task, {name: value for name, value in parameters.items() if value is not None}).fingerprint
+    """Return the chain fingerprint of a step: the cache key function of every step.
+
+    Prefect would run a task whose key cannot be made, uncached. So the failure is kept, and the body raises it.
+    """
+    progress = progress_of(context.task_run)
+    task: Any = context.task
+    progress.error = None
+    if progress.call is None:
+        try:
+            progress.call = _called(task, parameters)
+        except Exception as error:  # noqa: BLE001 - raised by the body, where it ends the attempt
+            progress.error = error
+            return None
+    return progress.call.fingerprint
 
 
-def _ended(task: Any, task_run: Any, state: Any) -> None:
-    """Keep what the run wants to know of a task run that ended, and drop the rest."""
-    progress = forget(task_run.id)
-    if progress is not None and progress.attempts:
-        current_run_attempts(task, task_run, progress.attempts)
+def _checkpoint_store(value: Any, operation: Operation) -> Any:
+    """Return a result storage that a step can have: a checkpoint store block, or the name of a saved one."""
+    slug = CheckpointStoreBlock.get_block_type_slug()
+    if value is None or isinstance(value, CheckpointStoreBlock):
+        return value
+    if isinstance(value, str) and value.startswith(f"{slug}/"):
+        return value
+    raise InputFailure(
+        f"a step's result storage is a checkpoint store, not {value!r}",
+        where=operation.name,
+        remedy=f'give a CheckpointStoreBlock, or the name of a saved one: "{slug}/NAME"',
+    )
 
 
-def current_run_attempts(task: Any, task_run: Any, attempts: list[dict[str, Any]]) -> None:
-    """Hand the failed attempts of a step to its run, for trace and answer."""
-    from geocairn.tasks.runs import run_by_id
-
-    run = run_by_id(str(task_run.flow_run_id))
-    if run is not None:
-        run.attempts.setdefault(task.settings.name or task.operation.name, []).extend(attempts)
+def _expect(stated: Mapping[str, Any], operation: Operation) -> Expect:
+    try:
+        return Expect.model_validate(dict(stated))
+    except ValueError as error:
+        raise InputFailure(f"expect: {error}", where=operation.name) from None
 
 
-__all__ = ["CheckpointStoreBlock", "StepTask", "call_of", "chain_fingerprint", "step"]
+def _one_of(name: str, value: str, allowed: tuple[str, ...], operation: Operation) -> str:
+    if value not in allowed:
+        known = " or ".join(map(repr, allowed))
+        raise InputFailure(f"{name} is {known}, not {value!r}{did_you_mean(value, allowed)}", where=operation.name)
+    return value
+
+
+def _duration(value: str, operation: Operation) -> str:
+    try:
+        parse_duration(value)
+    except ValueError as error:
+        raise InputFailure(f"retention: {error}", where=operation.name) from None
+    return value
+
+
+__all__ = ["CheckpointStoreBlock", "StepTask", "chain_fingerprint", "step"]

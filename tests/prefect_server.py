@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from geocairn.flows import local_server
 
@@ -14,16 +15,13 @@ def real_server() -> Iterator[str]:
     """Yield the URL of a healthy server's API, with this process's Prefect and its children set to use it."""
     server, _ = local_server.launch()
     local_server.wait_until_healthy(server, 180)
-    before = os.environ.get("PREFECT_API_URL")
-    os.environ["PREFECT_API_URL"] = server.url
-    from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_LEVEL, temporary_settings
+    from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
     try:
-        with temporary_settings({PREFECT_API_URL: server.url, PREFECT_LOGGING_LEVEL: "INFO"}):
-            yield server.url
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PREFECT_API_URL", server.url)
+            patch.setenv("PREFECT_LOGGING_TO_API_ENABLED", "false")
+            with temporary_settings({PREFECT_API_URL: server.url, PREFECT_LOGGING_TO_API_ENABLED: False}):
+                yield server.url
     finally:
-        if before is None:
-            os.environ.pop("PREFECT_API_URL", None)
-        else:
-            os.environ["PREFECT_API_URL"] = before
         local_server.stop()

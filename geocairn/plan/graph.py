@@ -1,7 +1,7 @@
 """The graph of a plan: sources, steps and outputs as nodes of one kind, in an order in which they can be computed.
 
-A source is a use of `read_layer`, an output a use of `write_layer`; a plan may also write these as steps. What always holds:
-a node's inputs come before it, so one pass forwards gives fingerprints and one pass backwards gives need.
+A source is a use of `read_layer`, an output a use of `write_layer`; a plan may also write these as steps. What always
+holds: a node's inputs come before it, so one pass forwards gives fingerprints and one pass backwards gives need.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The plan: what a user asks for. Sources, ordered steps, outputs; one model for YAML, JSON and Python.
 
-A plan is data: nothing in it runs code. What always holds: an unknown field is refused, and every field of a step either
-counts in its fingerprint or stands in the exclusion list of `geocairn.fingerprint` with its reason.
+A plan is data: nothing in it runs code. What always holds: an unknown field is refused, and every field of a step
+either counts in its fingerprint or stands in the exclusion list of `geocairn.fingerprint` with its reason.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -35,6 +36,15 @@ def _name(value: str) -> str:
 
 def _text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _texts(value: object) -> object:
+    """Take whole numbers for the names that they are in YAML, at any depth."""
+    if isinstance(value, Mapping):
+        return {_text(key): _texts(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_texts(item) for item in value]
+    return _text(value)
 
 
 def parse_duration(text: str) -> float | None:
@@ -70,7 +80,7 @@ class Step(_Part):
 
     name: Name = Field(description="Name of the step, unique in the plan")
     op: str = Field(description="Name of the operation")
-    inputs: str | list[str] | dict[str, str | list[str]] = Field(
+    inputs: Annotated[str | list[str] | dict[str, str | list[str]], BeforeValidator(_texts)] = Field(
         default_factory=dict,
         description="Names of sources or earlier steps: one name, or a name for each role of the operation",
     )
@@ -87,7 +97,9 @@ class Step(_Part):
         "auto (stored when computing it cost clearly more than storing and reading it)",
     )
     backends: list[str] | None = Field(None, description="Backends to use, in this order; by default all that claim it")
-    retries: int | None = Field(None, ge=0, le=100, description="Retries of a transient failure; by default the policy's")
+    retries: int | None = Field(
+        None, ge=0, le=100, description="Retries of a transient failure; by default the policy's"
+    )
     timeout: float | None = Field(None, gt=0, description="Seconds after which an attempt is given up")
     retention: Duration | None = Field(
         None, description="How long the checkpoint is kept: 12h, 7d, pinned; by default the store's time-to-live"
@@ -97,13 +109,17 @@ class Step(_Part):
 class Output(_Part):
     """Where a result is published."""
 
-    from_: str = Field(alias="from", description="Name of the step (or source) whose result is published")
+    from_: Annotated[str, BeforeValidator(_text)] = Field(
+        alias="from", description="Name of the step (or source) whose result is published"
+    )
     uri: str = Field(description="Where to: a path or s3://bucket/key; the ending decides the format, .png draws a map")
     name: Name | None = Field(None, description="Name in the answer; by default that of the step")
     driver: str | None = Field(None, description="Format, where the ending does not say it")
     layer: str | None = Field(None, description="Name of the layer in the file")
     mode: Literal["replace", "error"] = Field("replace", description="What to do when the target is there and not ours")
-    context: list[str] = Field(default_factory=list, description="Further sources or steps to draw on a map")
+    context: Annotated[list[str], BeforeValidator(_texts)] = Field(
+        default_factory=list, description="Further sources or steps to draw on a map"
+    )
     map: MapStyle | None = Field(None, description="How a map is drawn")
     highlight: Highlight | None = Field(None, description="Rows to tell with the answer")
 

@@ -121,7 +121,7 @@ def _special(name: str, column: Any, described: dict[str, Any]) -> Any:
     if isinstance(dtype, pd.StringDtype) and dtype.storage == "python":
         described[name] = {"string": "python", "missing": "NA" if dtype.na_value is pd.NA else "nan"}
         return pa.array(column, type=pa.large_string(), from_pandas=True)
-    if dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "string":
+    if pd.api.types.is_object_dtype(dtype) and pd.api.types.infer_dtype(column, skipna=True) == "string":
         described[name] = {"object": "text"}
         return pa.array(column, type=pa.large_string(), from_pandas=True)
     if dtype.kind == "M" and str(dtype).startswith("datetime64[s"):

@@ -2,7 +2,8 @@
 
 What always holds: conditions are the service's own (`If-None-Match`, `If-Match`), so that they hold between machines;
 a refused, failed or shortened request raises with a class and is never a miss; and a layer counts as stored only when
-the service then states its size. Records and layers both go through boto3.
+the service then states its size. Records and leases go through boto3, which can put under a condition; layers, which are
+large and have keys of their own, through s3fs.
 """
 
 from __future__ import annotations
@@ -11,24 +12,23 @@ import email.utils
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from geocairn.failure import TransientFailure, s3_code
-from geocairn.s3 import S3Settings, client
+from geocairn.s3 import S3Settings, client, filesystem
 from geocairn.stores.objects import PAGE, Conflict, Info, Missing, Stored, check_key, check_prefix
 from geocairn.stores.refusals import refusal
 from geocairn.stores.scratch import Scratch, private_folder
 
 T = TypeVar("T")
 
-MULTIPART = 64 << 20
-"""Bytes from which a layer is sent in parts."""
+PART = 32 << 20
+"""Bytes of a part; a layer of more than two is sent in parts."""
 
 _CLOCK_AGE = 60.0
-_CHUNK = 1 << 20
 _ANOTHER = "it was written or deleted by another in the meantime"
 _NO_KEY = {"NoSuchKey", "404", "NotFound"}
 _CONFLICTS = {"PreconditionFailed", "412", "ConditionalRequestConflict", "409"}
@@ -183,11 +183,9 @@ class S3Objects:
         """Store a local file and see that it arrived whole. `take` changes nothing here."""
         size = path.stat().st_size
 
-        def request(s3: Any) -> None:
-            from boto3.s3.transfer import TransferConfig
-
-            config = TransferConfig(multipart_threshold=MULTIPART, multipart_chunksize=MULTIPART // 4)
-            s3.upload_file(str(path), self.bucket, self._key(key), Config=config)
+        def request(_: Any) -> None:
+            with _connection_errors():
+                filesystem(self.settings).put_file(str(path), self._path(key), chunksize=PART)
 
         self._ask(request, "store a layer", key, "s3:PutObject")
         seen = self.head(key)
@@ -201,25 +199,16 @@ class S3Objects:
     def download(self, key: str, path: Path) -> None:
         """Fetch an object into a local file, whole. Raises `Missing` where there is none."""
 
-        def request(s3: Any) -> bool:
-            try:
-                answer = s3.get_object(Bucket=self.bucket, Key=self._key(key))
-            except s3.exceptions.ClientError as error:
-                if s3_code(error) in _NO_KEY:
-                    self._certainly_missing(s3, key, error)
-                    return False
-                raise
-            self._saw(answer)
-            got = 0
-            with closing(answer["Body"]) as body, path.open("wb") as file:
-                for chunk in body.iter_chunks(_CHUNK):
-                    file.write(chunk)
-                    got += len(chunk)
-            _hold_to_length(got, answer, key)
-            return True
-
-        if not self._ask(request, "fetch a layer", key, "s3:GetObject"):
+        seen = self.head(key)
+        if seen is None:
             raise Missing("it is not in the store", where=self._at(key))
+
+        def request(_: Any) -> None:
+            with _connection_errors():
+                filesystem(self.settings).get_file(self._path(key), str(path))
+            _hold_to_length(path.stat().st_size, {"ContentLength": seen.size}, key)
+
+        self._ask(request, "fetch a layer", key, "s3:GetObject")
 
     def local(self, key: str) -> Path | None:
         """Return None: nothing in a bucket can be read in place."""
@@ -252,6 +241,9 @@ class S3Objects:
     def _key(self, key: str) -> str:
         return self.prefix + check_key(key)
 
+    def _path(self, key: str) -> str:
+        return f"{self.bucket}/{self._key(key)}"
+
     def _at(self, key: str) -> str:
         return f"s3://{self.bucket}/{self.prefix}{key}"
 
@@ -269,23 +261,31 @@ class S3Objects:
 
     def _ask(self, request: Callable[[Any], T], doing: str, key: str, permission: str) -> T:
         """Make a request and turn what the service or the connection raises into a failure with a class."""
-        import boto3.exceptions
         import botocore.exceptions
         import urllib3.exceptions
 
         try:
             return request(client(self.settings))
-        except boto3.exceptions.Boto3Error as error:
-            # The transfer wraps the answer in an exception that says only its text.
-            cause = error.__cause__ or error.__context__ or error
-            raise refusal(cause, doing=doing, where=self._at(key), permission=permission) from error
         except (
             botocore.exceptions.ClientError,
             botocore.exceptions.BotoCoreError,
             urllib3.exceptions.HTTPError,
             OSError,
         ) as error:
+            if s3_code(error.__cause__ or error) is not None:  # s3fs makes an OSError of the service's answer
+                error = error.__cause__ or error
             raise refusal(error, doing=doing, where=self._at(key), permission=permission) from error
+
+
+@contextmanager
+def _connection_errors() -> Iterator[None]:
+    """Turn what aiohttp raises of a broken connection into what the system would raise."""
+    import aiohttp
+
+    try:
+        yield
+    except aiohttp.ClientError as error:
+        raise ConnectionError(str(error) or type(error).__name__) from error
 
 
 def _whole(data: bytes, answer: dict[str, Any], key: str) -> bytes:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ import pytest
 from click.testing import CliRunner
 from forked_runs import Ended, Interference, Running, Runs
 from s3_server import ACCESS_KEY, SECRET_KEY
-from seven_steps import make_data, plan, step_of, write_plan
+from seven_steps import STEPS, make_data, plan, step_of, write_plan
 
 from geocairn.flows import local_server
 from geocairn.s3 import S3Settings
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.opening import open_store
-
-Chosen = str | Interference | Sequence[Interference]
 
 
 @pytest.fixture(scope="session")
@@ -165,8 +162,8 @@ class Chain:
         return sorted(name for name, print_ in self.fingerprints().items() if name in steps and found[print_].present)
 
 
-def normalised(layer: Any) -> tuple[Any, list[bytes]]:
-    """The attributes of a layer as Arrow bytes, and its geometries in a form that does not depend on where rings begin."""
+def normalised(layer: Any) -> tuple[bytes, str, list[bytes]]:
+    """The attributes of a layer as Arrow bytes, with its CRS, and its geometries normalised."""
     import pyarrow as pa
     import shapely
 
@@ -175,7 +172,7 @@ def normalised(layer: Any) -> tuple[Any, list[bytes]]:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     geometries = [shapely.to_wkb(shapely.normalize(shapely.set_precision(g, 1e-6))) for g in layer.geometry]
-    return (sink.getvalue().to_pybytes(), layer.crs.to_string()), geometries
+    return sink.getvalue().to_pybytes(), layer.crs.to_string(), geometries
 
 
 @pytest.fixture
@@ -185,7 +182,7 @@ def new_chain(
     tmp_path: Path,
     own_cache: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> Any:
+) -> Callable[..., Chain]:
     """Makes chains: `new_chain(store_url, settings)`."""
 
     def make(store_url: str, settings: S3Settings | None = None, name: str = "work") -> Chain:
@@ -198,28 +195,53 @@ def new_chain(
 
 
 @pytest.fixture
-def chain(new_chain: Any, store_url: str, store_settings: S3Settings | None) -> Chain:
+def chain(new_chain: Callable[..., Chain], store_url: str, store_settings: S3Settings | None) -> Chain:
     """The chain of seven steps, on each kind of store."""
-    made: Chain = new_chain(store_url, store_settings)
-    return made
+    return new_chain(store_url, store_settings)
 
 
 @pytest.fixture
-def folder_chain(new_chain: Any, tmp_path: Path) -> Chain:
-    """The chain of seven steps on a folder store, for what does not depend on the kind of store."""
-    made: Chain = new_chain(str(tmp_path / "store"))
-    return made
+def folder_chain(new_chain: Callable[..., Chain], tmp_path: Path) -> Chain:
+    """The chain of seven steps on an empty folder store, for what does not depend on the kind of store."""
+    return new_chain(str(tmp_path / "store"))
+
+
+@dataclass
+class Finished:
+    """The chain as it was when an uninterrupted run of it had ended, on a folder store; and what that run gave."""
+
+    kept: Path
+    place: Path
+    """Where it ran. Outputs are known by their place, so every test that goes on from here does so there."""
+    answer: dict[str, Any]
+    outputs: dict[str, Any]
 
 
 @pytest.fixture(scope="session")
-def right_outputs(runs: Runs, made_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def finished_once(runs: Runs, made_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    place = tmp_path_factory.mktemp("finished") / "work"
+    shutil.copytree(made_data, place / "data")
+    environment = {"GEOCAIRN_CACHE": str(tmp_path_factory.mktemp("finished-cache"))}
+    whole = Chain(place, str(place / "store"), None, runs, environment, pytest.MonkeyPatch())
+    ended = whole.run()
+    assert ended.computed == sorted(STEPS)
+    kept = place.with_name("kept")
+    shutil.copytree(place, kept)
+    return Finished(kept, place, ended.answer, whole.outputs())
+
+
+@pytest.fixture
+def finished(
+    finished_once: Finished, runs: Runs, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> Chain:
+    """The chain of seven steps on a folder store, just when its first run has ended."""
+    shutil.rmtree(finished_once.place)
+    shutil.copytree(finished_once.kept, finished_once.place)
+    place = finished_once.place
+    return Chain(place, str(place / "store"), None, runs, {"GEOCAIRN_CACHE": str(own_cache)}, monkeypatch)
+
+
+@pytest.fixture
+def right_outputs(finished_once: Finished) -> dict[str, Any]:
     """What an uninterrupted run of the chain publishes."""
-    folder = tmp_path_factory.mktemp("right")
-    shutil.copytree(made_data, folder / "data")
-    environment = {"GEOCAIRN_CACHE": str(folder / "cache")}
-    whole = Chain(folder, str(folder / "store"), None, runs, environment, pytest.MonkeyPatch())
-    assert whole.run().computed == sorted(step["name"] for step in whole.values["steps"])
-    return whole.outputs()
-
-
-__all__ = ["Chain", "Chosen", "os"]
+    return finished_once.outputs

@@ -6,12 +6,16 @@ tests; run as a program, this file is the process that forks. It has a single th
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,6 +143,8 @@ def _serve() -> None:
     assert boto3
     assert geopandas
     assert pyarrow.parquet
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy all that it shares with this process
     answers = os.fdopen(os.dup(1), "w")
     # Read byte-wise: a buffer of standard input would be shared with the children.
     requests = os.fdopen(os.dup(0), "r")
@@ -172,8 +178,19 @@ def _run(request: Mapping[str, Any]) -> None:
         getattr(interference, name)(**given)
     from geocairn.flows.command_line import main
 
-    main()
-    raise SystemExit(0)
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    # What the interpreter does at its end, but for taking down a thousand modules.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """A chain of seven steps on small made-up layers: a shapefile, a GeoPackage and a CSV.
 
     sites (CSV) -> 1 sites_m -> 2 reach -+-> 3 area ---+
-                                         +-> 4 hulls --|--------------------------------> hulls.gpkg
+                                         +-> 4 hulls --|--------------------------------> hulls.parquet
     parcels (shapefile) ------------------------------ +-> 5 covered -+
-    districts (GeoPackage) -------------------------------------------+-> 6 inside -> 7 by_zone -> by_zone.parquet
+    districts (GeoPackage) -------------------------------------------+-> 6 inside -> 7 by_zone -> by_zone.gpkg
 
 Steps three to seven all depend on the second, and none of them on the first alone.
 """
@@ -44,8 +44,8 @@ PLAN: dict[str, Any] = {
         },
     ],
     "outputs": [
-        {"from": "by_zone", "uri": "out/by_zone.parquet"},
-        {"from": "hulls", "uri": "out/hulls.gpkg"},
+        {"from": "by_zone", "uri": "out/by_zone.gpkg"},
+        {"from": "hulls", "uri": "out/hulls.parquet"},
     ],
 }
 

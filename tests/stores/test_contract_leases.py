@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,6 +20,13 @@ from geocairn.stores.waiting import lease_or_result
 
 FP = fingerprint("leased")
 KEY = keys.lease(FP)
+
+
+@pytest.fixture(autouse=True)
+def none_left() -> Iterator[None]:
+    """Leases that a test leaves behind, as a dead holder would, do not beat on."""
+    yield
+    release_all()
 
 
 def take(store: CheckpointStore, run_id: str = "run-1", backend: str = "geopandas", **more: Any) -> Held | Busy:

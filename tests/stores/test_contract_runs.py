@@ -7,12 +7,13 @@ import time
 from typing import Any
 
 import pytest
-from store_samples import Script, fingerprint, keys_under
+from geopandas.testing import assert_geodataframe_equal
+from store_samples import Script, checkpoint, fingerprint, keys_under, layer, overwrite
 
 from geocairn.failure import InputFailure, TransientFailure
 from geocairn.s3 import S3Settings
 from geocairn.stores import keys
-from geocairn.stores.checkpoints import CheckpointStore
+from geocairn.stores.checkpoints import CheckpointStore, LayerLost
 from geocairn.stores.runs import RunInFlight, list_in_flight
 from geocairn.stores.traces import list_traces, read_decision, read_trace, write_decision, write_trace
 
@@ -92,6 +93,39 @@ def test_a_damaged_run_is_told_and_protects_nothing(store: CheckpointStore) -> N
     store.objects.write("runs/broken.json", b"{")
     (seen,) = list_in_flight(store)
     assert (seen.run_id, seen.fingerprints, seen.live) == ("broken", frozenset(), True)
+
+
+# Layers for a run alone
+
+
+def test_a_run_s_own_layer_is_seen_by_that_run_alone(store: CheckpointStore) -> None:
+    made = store.put_run_layer("run-1", ONE, layer(), checkpoint("one"))
+    assert made.expires is None
+    assert store.get_run_layer("run-1", ONE) == made
+    assert store.get_run_layer("run-2", ONE) is None
+    assert store.get(ONE) is None
+    assert_geodataframe_equal(store.load(made), layer())
+    store.put_run_layer("run-2", ONE, layer(1), checkpoint("one"))
+    assert store.clear_run("run-1") == 2
+    assert store.get_run_layer("run-1", ONE) is None
+    assert store.get_run_layer("run-2", ONE) is not None
+
+
+def test_a_run_s_lost_layer_spares_the_shared_checkpoint(store: CheckpointStore) -> None:
+    shared = store.commit(checkpoint("one"), layer())
+    made = store.put_run_layer("run-1", ONE, layer(), checkpoint("one"))
+    assert made.layer is not None
+    overwrite(store, made.layer.key, b"x" * made.layer.size)
+    with pytest.raises(LayerLost):
+        store.load(made)
+    assert store.get_run_layer("run-1", ONE) is None
+    assert store.get(ONE) == shared
+
+
+@pytest.mark.parametrize("run_id", ["", "../x", "a/b", ".x", "x" * 200])
+def test_an_id_that_would_lead_elsewhere_is_refused(store: CheckpointStore, run_id: str) -> None:
+    with pytest.raises(InputFailure, match="no id"):
+        store.clear_run(run_id)
 
 
 # Traces

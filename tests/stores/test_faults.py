@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +10,7 @@ from geopandas.testing import assert_geodataframe_equal
 from s3_server import GUEST_KEY, GUEST_SECRET
 from store_samples import checkpoint, fingerprint, keys_under, layer
 
-from geocairn.failure import Failure, FailureClass, FatalFailure, InputFailure, TransientFailure, classify
+from geocairn.failure import Failure, FailureClass, FatalFailure, TransientFailure, classify
 from geocairn.s3 import S3Settings
 from geocairn.stores import keys
 from geocairn.stores.checkpoints import CheckpointStore
@@ -265,153 +261,6 @@ def test_a_service_that_is_down_is_transient() -> None:
     down = S3Settings(endpoint="http://127.0.0.1:1", access_key="a", secret_key="b")
     with pytest.raises(TransientFailure):
         open_store("s3://bucket", settings=down).look_up(FP)
-
-
-# A folder
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> CheckpointStore:
-    return open_store(tmp_path / "store")
-
-
-@pytest.mark.parametrize(
-    ("number", "kind"), [(errno.EACCES, FatalFailure), (errno.EIO, FatalFailure), (errno.ESTALE, TransientFailure)]
-)
-def test_a_folder_that_may_not_be_read_is_no_miss(
-    folder: CheckpointStore, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Failure]
-) -> None:
-    made = folder.commit(checkpoint("step"), layer())
-    real_open, real_stat = Path.open, Path.stat
-
-    def refuse(real: Any, part: str) -> Any:
-        def asked(path: Path, *args: Any, **given: Any) -> Any:
-            if part in str(path):
-                raise OSError(number, os.strerror(number))
-            return real(path, *args, **given)
-
-        return asked
-
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "open", refuse(real_open, "/checkpoints/"))
-        with pytest.raises(kind):
-            folder.look_up(FP)
-    with monkeypatch.context() as broken:
-        broken.setattr(Path, "stat", refuse(real_stat, "/layers/"))
-        with pytest.raises(kind):
-            folder.look_up(FP)
-    assert folder.get(FP) == made
-
-
-@pytest.mark.skipif(os.getuid() == 0, reason="nothing is forbidden to root")
-def test_a_forbidden_folder_is_fatal(folder: CheckpointStore, tmp_path: Path) -> None:
-    folder.commit(checkpoint("step"), layer())
-    (tmp_path / "store" / "checkpoints").chmod(0)
-    try:
-        with pytest.raises(FatalFailure, match="right to read"):
-            folder.look_up(FP)
-    finally:
-        (tmp_path / "store" / "checkpoints").chmod(0o700)
-
-
-def test_a_full_disk_is_fatal_and_commits_nothing(folder: CheckpointStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as broken:
-        broken.setattr("geocairn.stores.folder._sync_file", full)
-        with pytest.raises(FatalFailure, match="free some space"):
-            folder.commit(checkpoint("step"), layer())
-    with monkeypatch.context() as broken:
-        broken.setattr("geocairn.stores.folder.os.fsync", full)
-        with pytest.raises(FatalFailure, match="free some space"):
-            folder.objects.write("a/b", b"x")
-    assert keys_under(folder, "") == []
-    assert list((Path(folder.objects.local("a")).parent / ".tmp").iterdir()) == []
-
-
-def test_a_file_system_without_hard_links_still_has_one_winner(
-    folder: CheckpointStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unable(*_: Any) -> None:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-    monkeypatch.setattr("geocairn.stores.folder.os.link", unable)
-    made = folder.commit(checkpoint("step"), layer(1))
-    assert folder.commit(checkpoint("step"), layer(2)) == made
-
-
-def test_a_file_system_with_coarse_times_still_has_tags_that_differ(
-    folder: CheckpointStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.utime
-    monkeypatch.setattr("geocairn.stores.folder.os.utime", lambda file, ns: real(file, ns=(0, 0)))
-    tags = set()
-    for number in range(10):
-        tag = folder.objects.write("a", b"%d" % number)
-        stored, info = folder.objects.read("a"), folder.objects.head("a")
-        assert stored is not None
-        assert info is not None
-        assert tag == stored.tag == info.tag
-        tags.add(tag)
-    assert len(tags) == 10
-
-
-def test_a_store_that_was_removed_is_empty_and_can_be_made_again(folder: CheckpointStore, tmp_path: Path) -> None:
-    folder.commit(checkpoint("step"), layer())
-    shutil.rmtree(tmp_path / "store")
-    assert folder.look_up(FP).reason == "missing"
-    made = folder.commit(checkpoint("step"), layer())
-    assert folder.get(FP) == made
-
-
-# Opening
-
-
-def test_opening_makes_and_loads_nothing(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
-    code = """
-import sys
-from geocairn.stores.opening import open_store
-store = open_store(sys.argv[1])
-assert store.look_up("0" * 64).reason == "missing"
-assert store.look_up_many(["0" * 64, "1" * 64])["1" * 64].reason == "missing"
-heavy = {"boto3", "botocore", "geopandas", "shapely", "numpy", "pandas", "pyarrow", "pydantic", "prefect"}
-print(sorted(heavy & set(sys.modules)))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "new")], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
-    assert not (tmp_path / "new").exists()
-
-
-@pytest.mark.parametrize(
-    "url", ["", "gs://x/y", "http://x", "s3://", "s3://key:secret@bucket", "s3://b?x=1", "file://host/x"]
-)
-def test_another_kind_of_address_is_refused(url: str) -> None:
-    with pytest.raises(InputFailure) as raised:
-        open_store(url, settings=S3Settings())
-    assert raised.value.remedy
-    assert "secret" not in str(raised.value)
-
-
-def test_addresses_are_canonical_and_can_be_opened_again(tmp_path: Path, s3_settings: S3Settings) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "a folder")
-    urls = {open_store(str(tmp_path / name)).url for name in ("a folder", "link", "x/../a folder", "a folder/")}
-    assert urls == {(tmp_path / "a folder").as_uri()}
-    assert open_store(urls.pop()).url == (tmp_path / "a folder").as_uri()
-    secretive = S3Settings(endpoint="http://user:password@127.0.0.1:9/", access_key="a", secret_key="b")
-    assert open_store("s3://bucket/a/b/", settings=secretive).url == "s3://bucket/a/b?endpoint=http://127.0.0.1:9"
-    url = open_store("s3://bucket", settings=s3_settings).url
-    assert open_store(url, settings=s3_settings).url == url
-    with pytest.raises(InputFailure, match="another one"):
-        open_store(url, settings=secretive)
-    (tmp_path / "file").touch()
-    with pytest.raises(InputFailure, match="is a file"):
-        open_store(tmp_path / "file")
 
 
 def test_an_unknown_error_is_fatal_and_named() -> None:

@@ -10,8 +10,8 @@ from fault_proxy import FaultProxy
 from store_samples import checkpoint, fingerprint, layer, overwrite
 
 from geocairn.checkpoint import LayerReference, write_record
-from geocairn.s3 import S3Settings
 from geocairn.memory import Memory
+from geocairn.s3 import S3Settings
 from geocairn.stores import keys, survey
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.opening import open_store

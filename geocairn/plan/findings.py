@@ -1,0 +1,160 @@
+"""What the check of a plan has found so far: nodes, what is known of them, who is to blame for what.
+
+What always holds: a name that was complained of itself is `bad`, and nothing that refers to it is blamed again; an
+address is taken by one source or one output.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from geocairn.failure import InputFailure
+from geocairn.nearest import did_you_mean
+from geocairn.operations.registry import operations
+from geocairn.plan.document import Location
+from geocairn.plan.graph import Node
+from geocairn.plan.knowledge import Describe, Known, known_of_crs, known_of_source
+from geocairn.plan.model import Step
+from geocairn.plan.reading import Reading
+from geocairn.sources.source import Source
+from geocairn.sources.target import Target
+from geocairn.sources.uri import parse
+
+
+class Findings:
+    """The state of a check."""
+
+    def __init__(self, reading: Reading, describe: Describe | None) -> None:
+        self.reading = reading
+        self.describe = describe
+        self.nodes: dict[str, Node] = {}
+        self.known: dict[str, Known] = {}
+        self.bad = set(reading.unread_names)
+        self.places: dict[str, Location] = {name: ("sources", name) for name in reading.source_names}
+        """Where each name is first given."""
+        self._addresses = {_address(source.uri): f"source {name}" for name, source in reading.sources.items()}
+        """What stands at each address: a source that is read, an output that is written."""
+
+    def repeated_names(self) -> set[int]:
+        """Complain of names used twice, and return the places of the steps that do."""
+        repeated = set()
+        for index, name in self.reading.step_names.items():
+            place: Location = ("steps", index)
+            if name not in self.places:
+                self.places[name] = place
+                continue
+            repeated.add(index)
+            earlier = self.reading.document.line(self.places[name])
+            by = f"{'source' if self.places[name][0] == 'sources' else 'step'}{f', line {earlier}' if earlier else ''}"
+            self.reading.complain(
+                f"the name {name!r} is used twice (by a {by})", (*place, "name"), step=name, field="name"
+            )
+        return repeated
+
+    def layers(self) -> list[str]:
+        """Return the names that an input or output may take, as far as is known."""
+        return [*(name for name, node in self.nodes.items() if node.kind != "publication"), *sorted(self.bad)]
+
+    def is_layer(self, name: str) -> bool:
+        """Return whether a name stands for something whose result can be taken."""
+        return name in self.nodes and self.nodes[name].kind != "publication"
+
+    def why_no_layer(self, name: str, among: str) -> str | None:
+        """Return why nothing can be taken from `name`; None where that was complained of itself."""
+        if name in self.bad:
+            return None
+        if name in self.nodes:
+            return f"{name!r} publishes a result and has none of its own; take what it publishes"
+        return f"there is no {among} {name!r}{did_you_mean(name, self.layers())}"
+
+    def add_source(self, name: str, source: Source, place: Location, step: Step | None = None) -> None:
+        """Take a source in, or a step that reads one, and ask what is known of it."""
+        operation = operations["read_layer"]
+        self.nodes[name] = Node(name, "source", operation, operation.normalise(dict(source)), {}, step, source)
+        self.known[name] = Known()
+        try:
+            if source.crs is not None:
+                self.known[name] = known_of_crs(source.crs)
+        except InputFailure as failure:
+            self._complain_of_source(failure, name, source, place, "crs", step)
+            return
+        try:
+            described = self.describe(source) if self.describe else None
+        except InputFailure as failure:
+            self._complain_of_source(failure, name, source, place, _field_of(failure, source), step)
+            return
+        if described is not None:
+            self.known[name] = known_of_source(described)
+
+    def _complain_of_source(
+        self, failure: InputFailure, name: str, source: Source, place: Location, field_name: str, step: Step | None
+    ) -> None:
+        about = f"{source.uri}: " if failure.where == source.uri and source.uri not in failure.what else ""
+        remedy = f"; {failure.remedy}" if failure.remedy else ""
+        inner = ("params", field_name) if step is not None else (field_name,)
+        self.reading.complain(f"{about}{failure.what}{remedy}", (*place, *inner), step=name, field=".".join(inner))
+
+    def claim(self, target: Target, what: str, place: Location, label: str) -> bool:
+        """Take an address for an output; complain when it cannot be written to, or something of this plan is there.
+
+        Parameters
+        ----------
+        target : where the output goes.
+        what : what it is, for the complaint of another that goes there too.
+        place : of the fields `uri` and `driver` in the plan.
+        label : the step or output.
+        """
+        uri = target.uri
+        try:
+            target.format  # noqa: B018 - asked for what it refuses
+        except InputFailure as failure:
+            name = "driver" if target.driver is not None else "uri"
+            remedy = f"; {failure.remedy}" if failure.remedy else ""
+            message = f"{uri}: {failure.what}{remedy}"
+            self.reading.complain(message, (*place, name), step=label, field=_dotted(place, name))
+            return False
+        try:
+            target.place()
+        except InputFailure as failure:
+            remedy = f"; {failure.remedy}" if failure.remedy else ""
+            self.reading.complain(
+                f"{uri}: {failure.what}{remedy}", (*place, "uri"), step=label, field=_dotted(place, "uri")
+            )
+            return False
+        there = self._addresses.setdefault(_address(uri), what)
+        if there == what:
+            return True
+        message = f"{uri} is written twice (by {there} too)"
+        if there.startswith("source "):
+            message = f"{uri} is what {there} reads: an output must not replace it"
+        self.reading.complain(message, (*place, "uri"), step=label, field=_dotted(place, "uri"))
+        return False
+
+
+def target_of(parameters: BaseModel) -> Target:
+    """Return where an output goes, from the parameters of the operation that writes it."""
+    return Target(str(getattr(parameters, "uri", "")), getattr(parameters, "driver", None))
+
+
+def _dotted(place: Location, name: str) -> str:
+    """Return the field `name` at `place`, as complaints name it: without the step or output itself."""
+    return ".".join(str(part) for part in (*place[2:], name))
+
+
+def _address(uri: str) -> str:
+    """Return an address in one form, so that `out/a.gpkg` and `./out/a.gpkg` are one."""
+    try:
+        return str(parse(uri))
+    except InputFailure:
+        return uri  # whoever reads or writes it says what is wrong with it
+
+
+def _field_of(failure: InputFailure, source: Source) -> str:
+    """Return the field of a source that a failure speaks of, where the plan states it."""
+    if failure.what.startswith("where"):
+        return "where"
+    spoken = failure.what.lower()
+    for name, word in (("columns", "column"), ("layer", "layer"), ("crs", "crs"), ("encoding", "encoding")):
+        if word in spoken and getattr(source, name) is not None:
+            return name
+    return "uri"
