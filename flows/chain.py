@@ -7,7 +7,7 @@ lost sends the whole plan back to the decision, a bounded number of times; whate
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from prefect.futures import PrefectFuture
@@ -17,10 +17,12 @@ from geocairn.checkpoint import Checkpoint, LayerFacts
 from geocairn.decide import Decision, Verdict, decide, decision_record
 from geocairn.execution import Run
 from geocairn.failure import Failure, SourceChanged
+from geocairn.lineage import planned
 from geocairn.plan.graph import Graph
+from geocairn.run_record import keep_decision
 from geocairn.stores.belief import LayerLost
 from geocairn.stores.runs import RunInFlight
-from geocairn.stores.traces import read_decision, write_decision
+from geocairn.stores.traces import read_decision
 from geocairn.tasks.runs import new_run, register, unregister
 from geocairn.tasks.step import StepTask, step
 from geocairn.workspace import Workspace
@@ -55,7 +57,11 @@ def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listene
             with RunInFlight(store, run_id, decision.fingerprints()):
                 outcomes = _Round(decision, run, listener).run()
             reached = {name for name, outcome in outcomes.items() if outcome.outcome in ("reused", "computed")}
-            _keep(decision_record(decision, previous, reached=reached), run, graph.plan.name)
+            hindered = keep_decision(
+                decision_record(decision, previous, reached=reached), previous, workspace, graph.plan.name
+            )
+            if hindered is not None:
+                run.notice("plan", hindered)
             reason = again.because_of([outcome.error for outcome in outcomes.values()])
             if reason is None:
                 break
@@ -66,14 +72,6 @@ def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listene
     finally:
         unregister(run_id)
         _clear(run)
-
-
-def _keep(record: Mapping[str, Any], run: Run, plan_name: str) -> None:
-    """Keep the decision for the next `status`; where that fails, the run is as good without."""
-    try:
-        write_decision(run.workspace.store, run.workspace.scope, plan_name, dict(record))
-    except Failure as failure:
-        run.notice("plan", f"the decision could not be kept, so the next status cannot say what changed: {failure}")
 
 
 def _clear(run: Run) -> None:
@@ -107,6 +105,10 @@ class _Round:
     def __init__(self, decision: Decision, run: Run, listener: Listener | None) -> None:
         self.decision = decision
         self.run_ = run
+        run.planned = {
+            verdict.fingerprint: planned(verdict.node, verdict.record, verdict.pinned)
+            for verdict in decision.verdicts.values()
+        }
         self.listener = listener
         self.futures: dict[str, PrefectFuture[Checkpoint]] = {}
         self.outcomes: dict[str, StepOutcome] = {}
@@ -211,18 +213,3 @@ def stand_in(verdict: Verdict) -> Checkpoint:
         inputs={},
         facts=LayerFacts(rows=0),
     )
-
-
-def trace_of(answer: Answer, run: Run | None, started: float, ended: float, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the trace of a run: the answer, and everything else that happened."""
-    from geocairn.checkpoint import format_time
-
-    return {
-        "run_id": answer.run_id,
-        "started": format_time(started),
-        "ended": format_time(ended),
-        "plan": dict(plan),
-        "answer": answer.as_json(),
-        "notices": list(run.notices) if run is not None else [],
-        "attempts": dict(run.attempts) if run is not None else {},
-    }

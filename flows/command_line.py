@@ -105,7 +105,7 @@ def run(
 ) -> None:
     """Run a plan: reuse what is there, compute what is missing, publish the outputs."""
     from geocairn.decide import decide
-    from geocairn.flows.quick_answer import keep_decision, quick_answer
+    from geocairn.flows.quick_answer import quick_answer
     from geocairn.flows.report import print_answer, print_remarks
     from geocairn.stores.traces import read_decision
 
@@ -114,9 +114,8 @@ def run(
         print_remarks(checked, document)
     previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
     decision = decide(checked.graph, workspace, previous=previous)
-    answer = None if record else quick_answer(decision, workspace, document, _started)
+    answer = None if record else quick_answer(decision, workspace, document, _started, previous)
     if answer is not None:
-        keep_decision(decision, workspace, previous)
         print_answer(answer.as_json(), as_json, "nothing to compute: every result is there")
         sys.exit(answer.exit_code)
     from geocairn.flows.local_run import run_recorded

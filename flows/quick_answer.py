@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Mapping
+from typing import Any
 
 from geocairn.answer import Answer, unchanged_answer
-from geocairn.checkpoint import format_time
 from geocairn.decide import Decision, decision_record
 from geocairn.plan.document import Document
-from geocairn.stores.traces import write_decision, write_trace
+from geocairn.run_record import keep_decision, keep_trace
 from geocairn.workspace import Workspace
 
 
-def quick_answer(decision: Decision, workspace: Workspace, document: Document, started: float) -> Answer | None:
+def quick_answer(
+    decision: Decision,
+    workspace: Workspace,
+    document: Document,
+    started: float,
+    previous: Mapping[str, Any] | None = None,
+) -> Answer | None:
     """Return the answer where nothing has to be computed, read or published; else None.
 
     Parameters
@@ -26,27 +33,15 @@ def quick_answer(decision: Decision, workspace: Workspace, document: Document, s
     workspace : where it would run.
     document : the plan, for the trace.
     started : when the command began, in seconds since the epoch.
+    previous : the plan's last decision, as it was kept.
     """
     if decision.to_compute:
         return None
-    run_id = str(uuid.uuid4())
-    answer = unchanged_answer(decision, run_id)
+    answer = unchanged_answer(decision, str(uuid.uuid4()))
     answer.seconds = time.time() - started
-    trace = {
-        "run_id": run_id,
-        "started": format_time(started),
-        "ended": format_time(time.time()),
-        "plan": document.values,
-        "answer": answer.as_json(),
-        "notices": [{"step": "plan", "notice": "answered from the records, without a Prefect run"}],
-        "attempts": {},
-    }
-    write_trace(workspace.store, run_id, trace, [workspace.scope])
+    hindered = keep_decision(decision_record(decision, previous), previous, workspace, decision.graph.plan.name)
+    notices = ["answered from the records, without a Prefect run", *([hindered] if hindered else [])]
+    keep_trace(
+        answer, workspace, document.values, started, notices=[{"step": "plan", "notice": text} for text in notices]
+    )
     return answer
-
-
-def keep_decision(decision: Decision, workspace: Workspace, previous: dict[str, object] | None) -> None:
-    """Keep the decision for the next `status`, where it differs from the one that is kept."""
-    record = decision_record(decision, previous)
-    if record != previous:
-        write_decision(workspace.store, workspace.scope, decision.graph.plan.name, record)

@@ -15,11 +15,11 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
 from geocairn.blocks import CheckpointStoreBlock
-from geocairn.flows.chain import Listener, run_graph, trace_of
+from geocairn.flows.chain import Listener, run_graph
 from geocairn.flows.planning import checked_plan
 from geocairn.plan.document import Document, document_of, read_document
 from geocairn.plan.model import Plan
-from geocairn.stores.traces import write_trace
+from geocairn.run_record import keep_trace
 from geocairn.tasks.runs import default_block
 
 _listeners: dict[str, Listener] = {}
@@ -87,8 +87,7 @@ def run_chain(
     checked = checked_plan(document, workspace, overrides)
     run_id = str(context.flow_run.id)
     answer, run = run_graph(checked.graph, workspace, run_id, _listeners.get(run_id) or _listeners.get(""))
-    trace = trace_of(answer, run, started, time.time(), document.values)
-    write_trace(workspace.store, run_id, trace, [workspace.scope])
+    keep_trace(answer, workspace, document.values, started, notices=run.notices, attempts=run.attempts)
     if answer.failed is not None:
         raise ChainHalted(answer.as_json()) from answer.failed[1]
     return answer.as_json()

@@ -98,6 +98,8 @@ class Run:
     """Failed attempts by step."""
     computed: set[str] = field(default_factory=set)
     """Fingerprints whose result this run made itself, and did not find or adopt."""
+    planned: dict[str, Any] = field(default_factory=dict)
+    """What the plan that is run says of its results, by fingerprint; see `geocairn.lineage.planned`."""
     pins: dict[str, PinnedSource] = field(default_factory=dict)
     """Sources whose version this run has resolved, by what is read."""
     rewinds: bool = False
@@ -414,5 +416,6 @@ def regated(checkpoint: Checkpoint, settings: StepSettings, run: Run) -> LayerFa
     if checkpoint.facts.gate == GATE_VERSION:
         return checkpoint.facts
     layer = load(checkpoint, run)
-    where = f"step {settings.name}"
-    return admit(layer, Terms(where, expect=settings.expect, allow_empty=settings.allow_empty)).facts
+    where = f"step {settings.name or checkpoint.operation}"
+    allow_empty = settings.allow_empty or (checkpoint.kind == "source" and settings.expect is None)
+    return admit(layer, Terms(where, expect=settings.expect, allow_empty=allow_empty)).facts

@@ -9,7 +9,6 @@ inputs, the stale tail of a chain needs no code of its own; nothing else decides
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -126,9 +125,10 @@ def fingerprint(record: Mapping[str, Any]) -> str:
     return digest(record)
 
 
-@cache
 def operation_version(operation: Operation) -> str:
-    """Return the version of an operation: the stated one, else the hash of its code.
+    """Return the version of an operation: the stated one, else the hash of its code as it is now.
+
+    The hash is made anew each time: in a notebook a helper can be another one from one call to the next.
 
     Raises
     ------

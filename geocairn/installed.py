@@ -1,7 +1,8 @@
-"""What is installed and what is a user's own, by module; and the name by which an installed thing can be found again."""
+"""What is installed and what is a user's own, by module; and the name by which an installed thing is found again."""
 
 from __future__ import annotations
 
+import importlib.util
 import site
 import sys
 import sysconfig
@@ -24,7 +25,23 @@ def is_project_module(name: str) -> bool:
         file = getattr(sys.modules.get(known), "__file__", None)
         if file is not None:
             return not _is_installed(file)
-    return True  # made in a session, or not imported: whoever wants its source finds out
+    if root in sys.modules:
+        return True  # made in a session: whoever wants its source finds out
+    try:
+        spec = importlib.util.find_spec(root)
+    except (ImportError, ValueError):
+        return True
+    if spec is None:
+        return True
+    places = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
+    return not any(_is_installed(place) for place in places)
+
+
+def module_of(value: Any) -> str:
+    """Return the module in which a thing's code stands, whatever a decorator says; of an object that of its type."""
+    if isinstance(value, types.FunctionType):
+        return str(value.__globals__.get("__name__", ""))
+    return str(value.__module__ if isinstance(value, type) else type(value).__module__)
 
 
 @cache
@@ -47,6 +64,8 @@ def dotted_name(value: Any, *, by_identity: bool = False) -> str | None:
     value : a function, a class, or an object such as numpy's `add`.
     by_identity : whether to search the modules of the value's type for a name, for a value that does not know its own.
     """
+    if isinstance(value, type) and value.__module__ == "builtins":
+        return f"builtins:{value.__qualname__}"  # not all of them stand there: NoneType does not
     if not by_identity:
         qualified = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
         if isinstance(qualified, str):

@@ -1,18 +1,64 @@
 """The lineage of a result: the sources with their versions and the steps with their parameters that it was made from.
 
-Read from the records that are there; a record that is gone is named as such. What always holds: the same result has the same
-lineage, so no time, duration or attempt is in it.
+Read from the records that are there; of a result whose record is gone the plan that is run says how it is made, and where no
+plan does, it is named as gone. What always holds: no time, duration or attempt is in it, so the same result has the same
+lineage, but for the row count and CRS of what left no record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from geocairn.checkpoint import Checkpoint
+from geocairn.execution import json_values
+from geocairn.fingerprint import operation_version, parameter_record
+from geocairn.pinning import PinnedSource
+from geocairn.plan.graph import Node
 from geocairn.stores.checkpoints import CheckpointStore
 
 
-def lineage_of(checkpoint: Checkpoint, store: CheckpointStore, run_id: str | None = None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Planned:
+    """What a plan says of a result: its entry in a lineage, and what it is made from."""
+
+    entry: dict[str, Any]
+    inputs: Mapping[str, Any]
+    """Fingerprints by role."""
+    is_source: bool
+
+
+def planned(node: Node, record: Mapping[str, Any], pinned: PinnedSource | None) -> Planned:
+    """Return what a plan says of a node, for the lineage of results whose own record is gone.
+
+    Parameters
+    ----------
+    node : the node.
+    record : what decides its result; see `geocairn.fingerprint`.
+    pinned : for a source, the version that the run holds it to.
+    """
+    if pinned is not None:
+        read = pinned.source.model_dump(exclude_defaults=True, exclude={"uri"})
+        return Planned({"uri": pinned.uri, "version": pinned.version.text, "read": read}, {}, True)
+    inputs = dict(record["inputs"])
+    entry: dict[str, Any] = {
+        "operation": node.operation.name,
+        "version": operation_version(node.operation),
+        "parameters": json_values(parameter_record(node.parameters)),
+        "inputs": inputs,
+    }
+    if node.step is not None and node.step.on_invalid == "repair":
+        entry["repair"] = True
+    return Planned(entry, inputs, False)
+
+
+def lineage_of(
+    checkpoint: Checkpoint,
+    store: CheckpointStore,
+    run_id: str | None = None,
+    plan: Mapping[str, Planned] | None = None,
+) -> dict[str, Any]:
     """Return the lineage of a checkpoint as a JSON object.
 
     Parameters
@@ -20,28 +66,33 @@ def lineage_of(checkpoint: Checkpoint, store: CheckpointStore, run_id: str | Non
     checkpoint : whose lineage.
     store : where the records of its inputs are.
     run_id : the run whose own layers (of steps that are not stored) count too.
+    plan : what the plan says of its results, by fingerprint: for those whose record is gone.
     """
     steps: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
-    waiting: list[Checkpoint] = [checkpoint]
+    waiting: list[tuple[str, Checkpoint | Planned]] = [(checkpoint.fingerprint, checkpoint)]
     seen = {checkpoint.fingerprint}
     while waiting:
-        for current in waiting:
-            if current.kind == "source":
-                sources[current.fingerprint] = _source(current)
+        for print_, current in waiting:
+            if isinstance(current, Planned):
+                (sources if current.is_source else steps)[print_] = current.entry
+            elif current.kind == "source":
+                sources[print_] = _source(current)
             else:
-                steps[current.fingerprint] = _step(current)
-        wanted = [print_ for current in waiting for print_ in prints_of(current) if print_ not in seen]
-        wanted = list(dict.fromkeys(wanted))
+                steps[print_] = _step(current)
+        prints = [print_ for _, current in waiting for print_ in _prints(current.inputs.values()) if print_ not in seen]
+        wanted = list(dict.fromkeys(prints))
         seen.update(wanted)
         found = store.look_up_many(wanted) if wanted else {}
         waiting = []
         for print_ in wanted:
-            known = found[print_].found
+            known: Checkpoint | Planned | None = found[print_].found
             if known is None and run_id is not None:
                 known = store.get_run_layer(run_id, print_)
+            if known is None:
+                known = (plan or {}).get(print_)
             if known is not None:
-                waiting.append(known)
+                waiting.append((print_, known))
             else:
                 steps[print_] = {"record": "not in the store: it was not kept, or was a layer in memory"}
     return {
@@ -55,11 +106,11 @@ def lineage_of(checkpoint: Checkpoint, store: CheckpointStore, run_id: str | Non
 
 def prints_of(checkpoint: Checkpoint) -> list[str]:
     """Return the fingerprints of all its inputs."""
-    return [
-        print_
-        for value in checkpoint.inputs.values()
-        for print_ in (value if isinstance(value, list) else [value])
-    ]
+    return _prints(checkpoint.inputs.values())
+
+
+def _prints(values: Iterable[Any]) -> list[str]:
+    return [print_ for value in values for print_ in (value if isinstance(value, list) else [value])]
 
 
 def _source(checkpoint: Checkpoint) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def _written(call: StepCall, run: Run, layer: Any, started: float) -> Checkpoint
     prints = input_prints(call.inputs, workspace.scope)
     known = [item for item in [source, *(call.inputs.get("context") or [])] if isinstance(item, Checkpoint)]
     lineage = (
-        lineage_of(source, workspace.store, run.run_id)
+        lineage_of(source, workspace.store, run.run_id, run.planned)
         if isinstance(source, Checkpoint)
         else {"fingerprint": prints["layer"], "sources": {}, "steps": {}}
     )

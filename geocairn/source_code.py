@@ -1,9 +1,9 @@
 """The identity of a function's code: its syntax tree and that of the project code it calls, with the values they use.
 
-A comment, a docstring, an annotation or the layout changes nothing; an edited helper does. Code of installed packages and
-of the standard library counts by name only. What always holds: where the identity cannot be known (a value that has no
-canonical form, no source text), the caller is asked to state a version; there is never a partial hash. The answer is the
-same in every process, whatever the hash seed, the folder, or the name that the module was loaded by.
+A comment, a docstring, an annotation or the layout changes nothing; an edited helper does. Code of installed packages
+and of the standard library counts by name only. What always holds: where the identity cannot be known (a value that
+has no canonical form, no source text), the caller is asked to state a version; there is never a partial hash. The
+answer is the same in every process, whatever the hash seed, the folder, or the name that the module was loaded by.
 """
 
 from __future__ import annotations
@@ -18,19 +18,31 @@ import threading
 import types
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from typing import Any
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
 
 from geocairn.canonical import NotCanonical, digest
 from geocairn.failure import InputFailure
-from geocairn.installed import dotted_name, is_project_module
+from geocairn.installed import dotted_name, is_project_module, module_of
 from geocairn.operations.contract import Operation
-from geocairn.syntax import UNDEFINED, NoSource, canonical_tree, closure_of, definition_of, references
+from geocairn.syntax import UNDEFINED, Named, NoSource, canonical_tree, closure_of, definition_of, references
 
 REMEDY = "state a version: @operation(version=…) or step(…, version=…), and raise it when the code changes"
 
 _RUNTIME = (logging.Logger, logging.LoggerAdapter, ContextVar, type(threading.Lock()), type(threading.RLock()))
 """What a program runs with and no result is made of: what is logged, collected or locked."""
 
+_TYPING = (
+    types.GenericAlias,
+    types.UnionType,
+    TypeVar,
+    type(Annotated[int, 0]),
+    type(Literal[0]),
+    type(Union[int, str]),  # noqa: UP007 - the type of the old notation
+    type(list[int]),
+)
 _PLAIN = (bool, int, float, str, bytes, type(None), complex, type(Ellipsis), range, slice)
 
 
@@ -70,6 +82,8 @@ class _Walk:
         """Return what stands for `value` in the digest; `name` is how messages call it."""
         if value is UNDEFINED:
             return ["undefined"]
+        if isinstance(value, Named):
+            return ["installed", value.name]
         if isinstance(value, _RUNTIME):
             return ["runtime", type(value).__name__]
         if isinstance(value, Operation) and value.version is not None:
@@ -78,7 +92,7 @@ class _Walk:
             return self.identity(value.function, name)
         if isinstance(value, types.ModuleType):
             return self._module(value, name)
-        if isinstance(value, enum.Enum) or not (callable(value) or isinstance(value, property)):
+        if isinstance(value, enum.Enum) or not (callable(value) or isinstance(value, (property, *_TYPING))):
             return self._value(value, name)
         return self._callable(value, name)
 
@@ -91,30 +105,34 @@ class _Walk:
         if isinstance(value, functools.partial):
             parts = [self.identity(value.func, name), list(value.args), dict(value.keywords)]
             return ["partial", parts[0], *(self._value(part, f"{name} (partial)") for part in parts[1:])]
-        if inspect.isfunction(value) or isinstance(value, type):
-            return self._code(value, name) if self._is_own(value) else self._installed(value, name)
+        if isinstance(value, _TYPING):
+            return self._typing(value, name)
+        if (inspect.isfunction(value) or isinstance(value, type)) and self.own(module_of(value)):
+            return self._code(value, name)
         if inspect.ismethod(value):
             return ["method", self.identity(value.__func__, name), self.identity(value.__self__, f"{name}.__self__")]
         if isinstance(value, types.BuiltinMethodType) and not isinstance(value.__self__, types.ModuleType | None):
             return ["method", value.__name__, self.identity(value.__self__, f"{name}.__self__")]
-        wrapped = getattr(value, "__wrapped__", None)
-        if wrapped is not None and not self._is_own(type(value)):
-            # functools.cache and its like: an installed wrapper round the user's function
-            return ["wrapper", dotted_name(type(value)), self.identity(wrapped, name)]
-        if dataclasses.is_dataclass(value):
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
             return self._value(value, name)
-        return self._installed(value, name)
-
-    def _is_own(self, code: Any) -> bool:
-        return self.own(getattr(code, "__module__", None) or "")
-
-    def _installed(self, value: Any, name: str) -> Any:
-        """Identify installed code by its name, where that name really leads to it."""
         found = dotted_name(value)
-        if found is None:
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"
-            raise self._unknown(name, f"it is an object ({kind}) that no module holds by name")
-        return ["installed", found]
+        if found is not None and not self.own(found.partition(":")[0]):
+            return ["installed", found]
+        wrapped = getattr(value, "__wrapped__", None)
+        if wrapped is not None and not self.own(module_of(value)):
+            # an installed wrapper round the user's function; what it was told stands in the function's decorators
+            return ["wrapper", module_of(value), self.identity(wrapped, name)]
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        raise self._unknown(name, f"it is an object ({kind}) that no module holds by name")
+
+    def _typing(self, value: Any, name: str) -> Any:
+        """Identify a type's description, such as `Annotated[float, Field(gt=0)]`, by its parts."""
+        if isinstance(value, TypeVar):
+            return ["type", value.__name__]
+        parts = [*get_args(value)[:1], *value.__metadata__] if hasattr(value, "__metadata__") else get_args(value)
+        origin = get_origin(value)
+        held = [self.identity(part, name) for part in parts]
+        return ["type", str(origin) if origin is not None else str(value), held]
 
     def _code(self, code: Any, name: str) -> Any:
         if id(code) in self.numbers:
@@ -124,13 +142,14 @@ class _Walk:
         entry: dict[str, Any] = {}
         self.entries.append(entry)
         try:
-            node = definition_of(code)
+            scope = closure_of(code)
+            node = definition_of(code, scope)
         except NoSource as error:
             raise self._unknown(name, str(error)) from None
         entry["tree"] = canonical_tree(node)
         entry["names"] = {
             reference: self.identity(target, f"{name}: {reference}")
-            for reference, target in references(node, closure_of(code), self.own)
+            for reference, target in references(node, scope, self.own)
         }
         if inspect.isfunction(code):
             entry["defaults"] = [self.identity(value, f"{name}: a default") for value in code.__defaults__ or ()]
@@ -139,12 +158,16 @@ class _Walk:
         return ["code", number]
 
     def _value(self, value: Any, name: str) -> Any:
-        if isinstance(value, _PLAIN):
-            return ["value", type(value).__name__, repr(value)]
-        if isinstance(value, re.Pattern):
-            return ["pattern", value.pattern, value.flags]
         if isinstance(value, enum.Enum):
             return ["member", self.identity(type(value), name), value.name]
+        if type(value) in _PLAIN:
+            return ["value", type(value).__name__, repr(value)]
+        if isinstance(value, re.Pattern):
+            return ["pattern", repr(value.pattern), value.flags]
+        if isinstance(value, PurePath):
+            return ["path", str(value)]
+        if isinstance(value, FieldInfo):
+            return ["field", _without_addresses(repr(value), self._unknown, name)]
         if id(value) in self.within:
             raise self._unknown(name, "it holds itself")
         self.within.add(id(value))
@@ -182,8 +205,11 @@ class _Walk:
         return InputFailure(f"the identity of {name} cannot be known: {why}", where="custom operation", remedy=REMEDY)
 
 
+def _without_addresses(text: str, unknown: Callable[[str, str], InputFailure], name: str) -> str:
+    if " at 0x" in text:
+        raise unknown(name, "it holds an object that only this process knows")
+    return text
+
+
 def _is_frozen(value: Any) -> bool:
     return bool(getattr(type(value), "__dataclass_params__").frozen)  # noqa: B009 - no attribute that mypy knows
-
-
-

@@ -1,26 +1,30 @@
-"""Syntax trees of live functions and classes: where the text is, what of it counts, and what it refers to outside itself.
+"""Syntax trees of live functions and classes: where the text is, what of it counts, and what it refers to outside
+itself.
 
 What always holds: comments, docstrings, layout and the annotations of functions are left out; the tree is written in
-one way by every version of Python; a name counts as a reference only where the language's own scoping says that it leads
-outside.
+one way by every version of Python; a name counts as a reference only where the language's own scoping says that it
+leads outside.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import importlib
+import importlib.util
 import inspect
 import linecache
 import symtable
 import sys
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
+_MACHINERY = ("geocairn", "prefect")
 _LEFT_OUT = {"ctx", "kind", "type_comment", "type_ignores"}
 
 
@@ -35,8 +39,22 @@ class _Undefined:
 UNDEFINED = _Undefined()
 
 
-def definition_of(code: Any) -> _Definition:
+@dataclass(frozen=True)
+class Named:
+    """Stands for installed code that is imported when a function runs: known by name, and not loaded to be named."""
+
+    name: str
+
+
+def definition_of(code: Any, scope: Mapping[str, Any]) -> _Definition:
     """Return the definition of a function or class, stripped of what does not count.
+
+    Decorators stay, but for those of geocairn and Prefect, which say how a step is run and not what it computes.
+
+    Parameters
+    ----------
+    code : a function or class.
+    scope : what the names outside it lead to.
 
     Raises
     ------
@@ -44,18 +62,19 @@ def definition_of(code: Any) -> _Definition:
     """
     if isinstance(code, type):
         try:
-            text, start = inspect.getsourcelines(code)
+            _, start = inspect.getsourcelines(code)
             file = inspect.getsourcefile(code) or ""
         except (OSError, TypeError):
             raise NoSource(f"the source text of the class {code.__qualname__} cannot be found") from None
-        return _stripped(_one_of(_at(file, code.__module__, start, code.__name__, ast.ClassDef), code.__qualname__))
+        found = _at(file, code.__module__, start, code.__name__, ast.ClassDef)
+        return _stripped(_one_of(found, code.__qualname__), scope)
     named = code.__code__
     if named.co_name == "<lambda>":
         found = _at(named.co_filename, code.__module__, named.co_firstlineno, None, ast.Lambda)
-        return _stripped(_one_of(_holding(found, named), code.__qualname__))
+        return _stripped(_one_of(_holding(found, named), code.__qualname__), scope)
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     found = _at(named.co_filename, code.__module__, named.co_firstlineno, named.co_name, *kinds)
-    return _stripped(_one_of(found, code.__qualname__))
+    return _stripped(_one_of(found, code.__qualname__), scope)
 
 
 def closure_of(code: Any) -> Mapping[str, Any]:
@@ -79,13 +98,18 @@ def closure_of(code: Any) -> Mapping[str, Any]:
 
 
 def _function_of(member: Any) -> Any | None:
-    member = getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", None) or member
+    member = (
+        getattr(member, "__func__", None) or getattr(member, "fget", None) or getattr(member, "func", None) or member
+    )
     return member if inspect.isfunction(member) else None
 
 
 def canonical_tree(node: ast.AST) -> Any:
     """Return a syntax tree as plain lists, alike in every version of Python: empty and absent parts are left out."""
     parts: dict[str, Any] = {}
+    if isinstance(node, ast.JoinedStr):  # of which Python 3.12 has empty pieces that others leave out
+        pieces = [piece for piece in node.values if not (isinstance(piece, ast.Constant) and piece.value == "")]
+        node = ast.JoinedStr(values=pieces)
     for name, value in ast.iter_fields(node):
         if name in _LEFT_OUT or value is None or value == []:
             continue
@@ -104,9 +128,7 @@ def _constant(value: Any) -> str:
     return repr(value)
 
 
-def references(
-    node: _Definition, scope: Mapping[str, Any], own: Callable[[str], bool]
-) -> list[tuple[str, Any]]:
+def references(node: _Definition, scope: Mapping[str, Any], own: Callable[[str], bool]) -> list[tuple[str, Any]]:
     """Return the names by which a definition refers to things outside itself, and what they lead to, by name.
 
     A chain such as `package.module.function` is followed through modules of the project. Builtins are left out.
@@ -118,7 +140,7 @@ def references(
     own : decides by a module's name whether it is the project's.
     """
     outer = _outer_names(node)
-    local = _local_imports(node)
+    local = _local_imports(node, scope, own)
     found: dict[str, Any] = {}
     for chain in _chains(node):
         root = chain[0]
@@ -180,26 +202,45 @@ def _outer_names(node: _Definition) -> set[str]:
     return found
 
 
-def _local_imports(node: ast.AST) -> dict[str, Any]:
-    """Return what imports inside the definition bind; the code is imported anyway when it runs."""
+def _local_imports(node: ast.AST, scope: Mapping[str, Any], own: Callable[[str], bool]) -> dict[str, Any]:
+    """Return what imports inside the definition bind. Project code is imported: it is anyway when the function runs."""
     found: dict[str, Any] = {}
     for inner in ast.walk(node):
         if isinstance(inner, ast.Import):
             for alias in inner.names:
-                whole = _imported(alias.name)
                 root = alias.name.partition(".")[0]
-                found[alias.asname or root] = whole if alias.asname else sys.modules.get(root, UNDEFINED)
-        elif isinstance(inner, ast.ImportFrom) and not inner.level:
-            module = _imported(inner.module or "")
+                whole = _imported(alias.name, own)
+                if alias.asname is None and not isinstance(whole, Named):
+                    whole = sys.modules.get(root, UNDEFINED)
+                found[alias.asname or root] = whole
+        elif isinstance(inner, ast.ImportFrom):
+            name = _absolute("." * inner.level + (inner.module or ""), scope)
+            module = _imported(name, own)
             for alias in inner.names:
-                value = getattr(module, alias.name, UNDEFINED)
-                if value is UNDEFINED and isinstance(module, types.ModuleType):
-                    value = _imported(f"{inner.module}.{alias.name}")
-                found[alias.asname or alias.name] = value
+                found[alias.asname or alias.name] = _member(module, name, alias.name, own)
     return found
 
 
-def _imported(name: str) -> Any:
+def _absolute(name: str, scope: Mapping[str, Any]) -> str:
+    if not name.startswith("."):
+        return name
+    package = scope.get("__package__") or str(scope.get("__name__", "")).rpartition(".")[0]
+    try:
+        return importlib.util.resolve_name(name, package)
+    except ImportError:
+        raise NoSource(f"the import of {name} leads out of its package") from None
+
+
+def _member(module: Any, name: str, member: str, own: Callable[[str], bool]) -> Any:
+    if isinstance(module, Named):
+        return Named(f"{module.name}:{member}")
+    value = getattr(module, member, UNDEFINED)
+    return _imported(f"{name}.{member}", own) if value is UNDEFINED else value
+
+
+def _imported(name: str, own: Callable[[str], bool]) -> Any:
+    if not own(name):
+        return Named(name)
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -207,8 +248,14 @@ def _imported(name: str) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> ast.Module:
-    return ast.parse(text)
+def _definitions(text: str) -> dict[int, list[Any]]:
+    """Return the definitions of a text by the lines at which they begin: their decorators', and their own."""
+    found: dict[int, list[Any]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, _Definition):
+            for line in {_first_line(node), node.lineno}:
+                found.setdefault(line, []).append(node)
+    return found
 
 
 def _at(file: str, module: str, line: int, name: str | None, *kinds: type[ast.AST]) -> list[Any]:
@@ -217,16 +264,10 @@ def _at(file: str, module: str, line: int, name: str | None, *kinds: type[ast.AS
     if not text:
         raise NoSource("its source text cannot be found (it was made by exec, or typed into a session)")
     try:
-        tree = _parsed(text)
+        there = _definitions(text).get(line, [])
     except SyntaxError:
         raise NoSource(f"the text of {file} is not what was loaded: it cannot be parsed") from None
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, kinds)
-        and line in (_first_line(node), getattr(node, "lineno", None))
-        and (name is None or getattr(node, "name", None) == name)
-    ]
+    return [node for node in there if isinstance(node, kinds) and name in (None, getattr(node, "name", None))]
 
 
 def _first_line(node: Any) -> int:
@@ -239,14 +280,18 @@ def _one_of(found: list[Any], name: str) -> Any:
     if not distinct:
         raise NoSource(f"its source text cannot be found: {name} is not where it was loaded from")
     if len(distinct) > 1:
-        raise NoSource(f"its source text cannot be told from another's on the same line ({name}): give it a line of its own")
+        raise NoSource(
+            f"its source text cannot be told from another's on the same line ({name}): give it a line of its own"
+        )
     return next(iter(distinct.values()))
 
 
 def _holding(found: list[Any], code: types.CodeType) -> list[Any]:
     """Return those lambdas of a line whose body holds the code's instructions; the innermost."""
     places = [
-        place for place in code.co_positions() if None not in place[:1] and place[2] is not None and place[0] != place[3]
+        place
+        for place in code.co_positions()
+        if None not in place[:1] and place[2] is not None and place[0] != place[3]
     ]
     inside = [
         node
@@ -272,11 +317,7 @@ class _Stripping(ast.NodeTransformer):
 
     def _body(self, node: Any) -> None:
         first = node.body[0] if node.body else None
-        if (
-            isinstance(first, ast.Expr)
-            and isinstance(first.value, ast.Constant)
-            and isinstance(first.value.value, str)
-        ):
+        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
             node.body = node.body[1:] or [ast.Pass()]
 
     def _function(self, node: Any) -> Any:
@@ -287,24 +328,24 @@ class _Stripping(ast.NodeTransformer):
         self.in_class = outside
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:  # noqa: N802, D102 - named by the library
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         return self._function(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:  # noqa: N802, D102
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
         return self._function(node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> Any:  # noqa: N802, D102
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
         self._body(node)
         outside, self.in_class = self.in_class, True
         self.generic_visit(node)
         self.in_class = outside
         return node
 
-    def visit_arg(self, node: ast.arg) -> Any:  # noqa: D102
+    def visit_arg(self, node: ast.arg) -> Any:
         node.annotation = None
         return node
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:  # noqa: N802, D102
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
         if self.in_class:
             return self.generic_visit(node)
         self.generic_visit(node)
@@ -313,11 +354,18 @@ class _Stripping(ast.NodeTransformer):
         return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
 
 
-def _stripped(node: _Definition) -> _Definition:
-    import copy
-
+def _stripped(node: _Definition, scope: Mapping[str, Any]) -> _Definition:
     own = copy.deepcopy(node)
     if not isinstance(own, ast.Lambda):
-        own.decorator_list = []  # what they made of it is what is walked
+        own.decorator_list = [item for item in own.decorator_list if not _is_of_the_machinery(item, scope)]
     result: _Definition = _Stripping().visit(own)
     return ast.fix_missing_locations(result)
+
+
+def _is_of_the_machinery(decorator: ast.expr, scope: Mapping[str, Any]) -> bool:
+    root: ast.AST = decorator.func if isinstance(decorator, ast.Call) else decorator
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    target = scope.get(root.id) if isinstance(root, ast.Name) else None
+    module = target.__name__ if isinstance(target, types.ModuleType) else getattr(target, "__module__", None)
+    return isinstance(module, str) and module.partition(".")[0] in _MACHINERY

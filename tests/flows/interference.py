@@ -34,13 +34,16 @@ def watch(log: str) -> None:
         os.write(handle, f"{verb} {name}\n".encode())
         os.close(handle)
 
-    computed, written = execution._computed, published._written
+    computed, check, written = execution._computed, execution.check_inputs, published._written
     load, read_pinned, read_source = CheckpointStore.load, execution.read_pinned, execution._read_source
 
     def watched_compute(call: Any, run: Any) -> Any:
-        note("compute", call.settings.name)
         _current.step = call.settings.name
         return computed(call, run)
+
+    def watched_check(*args: Any) -> None:
+        note("compute", _step())  # its inputs are loaded now, and its operation is called next
+        check(*args)
 
     def watched_source(call: Any, run: Any, found: Any) -> Any:
         _current.step = call.settings.name
@@ -59,7 +62,7 @@ def watch(log: str) -> None:
         note("read", Path(source.uri).name)
         return read_pinned(source, *rest)
 
-    execution._computed = watched_compute
+    execution._computed, execution.check_inputs = watched_compute, watched_check
     execution._read_source = watched_source
     execution.read_pinned = watched_read
     published._written = watched_write
@@ -155,15 +158,14 @@ def slow_step(step: str, seconds: float) -> None:
     """Let the operation of a step take some time."""
     from geocairn import execution
 
-    admit, check = execution.admit, execution.check_inputs
+    check = execution.check_inputs
 
     def slow(*args: Any, **kwargs: Any) -> Any:
+        check(*args, **kwargs)
         if _step() == step:
             time.sleep(seconds)
-        return check(*args, **kwargs)
 
     execution.check_inputs = slow
-    execution.admit = admit
 
 
 def slow_operation(operation: str, seconds: float) -> None:
@@ -196,9 +198,9 @@ def fail_step(step: str, error: str) -> None:
     kind = getattr(failure, error, None) or getattr(builtins, error)
 
     def failing(*args: Any, **kwargs: Any) -> Any:
+        check(*args, **kwargs)
         if _step() == step:
             raise kind("this step was told to fail")
-        return check(*args, **kwargs)
 
     execution.check_inputs = failing
 

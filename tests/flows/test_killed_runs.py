@@ -45,7 +45,7 @@ def is_sound_after(chain: Chain, killed: Ended, before: list[str]) -> list[str]:
     assert set(before) <= set(there)
     # Whatever is believed can be read whole: nothing half-written is.
     store, prints = chain.store, chain.fingerprints()
-    for name in there:
+    for name in set(there) - set(before):
         checkpoint = store.get(prints[name])
         assert checkpoint is not None
         assert len(store.load(checkpoint)) == checkpoint.facts.rows

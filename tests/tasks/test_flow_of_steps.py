@@ -233,36 +233,28 @@ def test_a_wrong_option_is_refused_with_what_to_do(options: dict[str, Any], mess
     ("arguments", "message"),
     [
         ({"distanse": 1.0}, "no parameter 'distanse'; did you mean 'distance'.*parameter 'distance' is missing"),
-        ({"distance": 1.0, "quad_segs": "many"}, "'quad_segs'.*integer.*'many'"),
-        ({"distance": None}, "'distance'"),
         ({}, "parameter 'distance' is missing"),
+        ({"layer": 1, "distance": 1.0}, "'layer' was given twice"),
     ],
 )
-def test_a_wrong_argument_is_refused_with_the_nearest_right_name(
-    place: Path, arguments: dict[str, Any], message: str
-) -> None:
-    @flow
-    def wrong(how: str) -> None:
-        layer = read_layer(SOURCES[0])
-        if how == "call":
-            buffer(layer, **arguments)
-        elif how == "submit":
-            buffer.submit(layer, **arguments).result()
-        else:
-            buffer.map([layer], **arguments).result()
-
-    for how in ("call", "submit", "map"):
+def test_a_wrong_argument_is_refused_before_anything_runs(arguments: dict[str, Any], message: str) -> None:
+    layer = metric()
+    for way in (buffer, buffer.submit, buffer.map):
         with pytest.raises(InputFailure, match=message):
-            wrong(how)
+            way(layer, **arguments)
 
 
-def test_a_second_position_is_refused_where_the_operation_takes_one(place: Path) -> None:
-    @flow
-    def wrong() -> None:
-        buffer(read_layer(SOURCES[0]), 5.0)
-
+def test_a_position_too_many_is_refused() -> None:
     with pytest.raises(InputFailure, match="takes 1 arguments by position .layer., 2 were given"):
-        wrong()
+        buffer(metric(), 5.0)
+
+
+def test_a_wrong_value_is_refused_by_name(place: Path) -> None:
+    with pytest.raises(InputFailure, match="'quad_segs'.*integer.*'many'"):
+        buffer(metric(), distance=1.0, quad_segs="many")
+    with pytest.raises(InputFailure, match="'quad_segs'.*integer.*None"):
+        buffer(metric(), distance=1.0, quad_segs=None)
+    assert records(place / ".geocairn") == []
 
 
 def test_an_async_flow_calls_steps(place: Path, watch: Watch) -> None:
