@@ -1,7 +1,8 @@
-"""The seven-step chain of the benchmarks: US counties within 50 km of a city, as a plan and as a bare geopandas script.
+"""The seven-step chain of the benchmarks: US counties within 50 km of a city, as a plan and as a bare geopandas
+script.
 
-Both do the same work on the same data (that of `examples/counties`) and write each intermediate as GeoParquet into a folder.
-`--heavy` repeats the counties at finer vertices, so that computing outweighs fixed costs.
+Both do the same work on the same data (that of `examples/counties`) and write each intermediate as GeoParquet into a
+folder. `--heavy` repeats the counties at finer vertices, so that computing outweighs fixed costs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "counties" / "data"
 STEPS = ("counties_valid", "counties_there", "counties_m", "cities_m", "reach", "covered", "by_state")
 
-BARE = '''
+BARE = """
 import sys
 from pathlib import Path
 import geopandas
@@ -47,7 +48,7 @@ covered = write(geopandas.overlay(counties_m, reach, how="intersection"), "cover
 by_state = write(covered.dissolve(by="state_1", aggfunc={"population": "sum"}).reset_index(), "by_state")
 Path("out").mkdir(exist_ok=True)
 by_state.to_parquet("out/by_state.parquet", compression="zstd", write_covering_bbox=True, schema_version="1.1.0")
-'''
+"""
 
 
 def plan(distance: float = 50_000) -> dict[str, object]:
@@ -64,8 +65,18 @@ def plan(distance: float = 50_000) -> dict[str, object]:
             {"name": "counties_m", "op": "reproject", "inputs": "counties_there", "params": {"crs": "EPSG:5070"}},
             {"name": "cities_m", "op": "reproject", "inputs": "cities", "params": {"crs": "EPSG:5070", "accuracy": 5}},
             {"name": "reach", "op": "buffer", "inputs": "cities_m", "params": {"distance": distance}},
-            {"name": "covered", "op": "overlay", "inputs": {"left": "counties_m", "right": "reach"}, "params": {"how": "intersection"}},
-            {"name": "by_state", "op": "dissolve", "inputs": "covered", "params": {"by": ["state_left"], "aggregates": {"population": "sum"}}},
+            {
+                "name": "covered",
+                "op": "overlay",
+                "inputs": {"left": "counties_m", "right": "reach"},
+                "params": {"how": "intersection"},
+            },
+            {
+                "name": "by_state",
+                "op": "dissolve",
+                "inputs": "covered",
+                "params": {"by": ["state_left"], "aggregates": {"population": "sum"}},
+            },
         ],
         "outputs": [{"from": "by_state", "uri": "out/by_state.parquet"}],
     }
@@ -80,7 +91,9 @@ def prepare(folder: Path, *, heavy: bool = False) -> None:
     shutil.copy(EXAMPLE / "us-counties.gpkg", data)
     cities = geopandas.pd.read_csv(EXAMPLE / "us-cities.csv", dtype={"state": str})
     cities = cities[cities["population"] >= (15_000 if heavy else 100_000)].reset_index(drop=True)
-    points = geopandas.GeoDataFrame(cities, geometry=geopandas.points_from_xy(cities["x"], cities["y"]), crs="EPSG:4326")
+    points = geopandas.GeoDataFrame(
+        cities, geometry=geopandas.points_from_xy(cities["x"], cities["y"]), crs="EPSG:4326"
+    )
     points.to_file(data / "us-cities.gpkg", layer="cities")
     if heavy:
         counties = geopandas.read_file(data / "us-counties.gpkg", layer="counties")

@@ -2,9 +2,10 @@
 
     uv run python benchmarks/measure.py [--heavy] [--repeat N] [--json]
 
-Measured: the cold chain, the unchanged rerun from the command line, the fully reused rerun as a Prefect flow, the resume at
-step six of seven, and peak memory of a reused rerun. A Prefect server is up throughout, as it is for every local run but the
-first. What the goals compare with is measured beside it: the bare script, and an empty Prefect flow in a process of its own.
+Measured: the cold chain, the unchanged rerun from the command line, the fully reused rerun as a Prefect flow, the
+resume at step six of seven, and peak memory of a reused rerun. A Prefect server is up throughout, as it is for every
+local run but the first. What the goals compare with is measured beside it: the bare script, and an empty Prefect flow
+in a process of its own.
 """
 
 from __future__ import annotations
@@ -133,7 +134,13 @@ def measure(bench: Bench) -> list[dict[str, object]]:
     return [
         row("empty Prefect flow", fixed, None, None, ""),
         row("cold chain", cold, bare, (cold - fixed) / bare, "≤ 1.10 (less the empty flow)"),
-        row("resume at step six of seven", resume, bare_tail, (resume - fixed) / bare_tail, "≤ 1.10 (less the empty flow)"),
+        row(
+            "resume at step six of seven",
+            resume,
+            bare_tail,
+            (resume - fixed) / bare_tail,
+            "≤ 1.10 (less the empty flow)",
+        ),
         row("unchanged rerun, command line", unchanged, None, None, "≤ DVC (benchmarks/rerun_dvc.py)"),
         row("reused rerun as a Prefect flow", recorded, fixed, None, f"≤ +0.3 s; is {recorded - fixed:+.2f} s"),
         {"what": "peak memory of the reused flow", "MiB": memory // 1024, "empty flow MiB": base_memory // 1024},

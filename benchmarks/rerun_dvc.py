@@ -2,8 +2,8 @@
 
     uv run --group bench python benchmarks/rerun_dvc.py [--repeat N]
 
-DVC gets the chain as seven stages, each a bare geopandas script on files; `dvc repro` on an unchanged chain is what is
-measured. A touched source is measured too: both must find that nothing changed.
+DVC gets the chain as seven stages, each a bare geopandas script on files; `dvc repro` on an unchanged chain is what
+is measured. A touched source is measured too: both must find that nothing changed.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=7)
     repeat = parser.parse_args().repeat
-    dvc = shutil.which("dvc", path=str(Path(sys.executable).parent)) or sys.exit("dvc is missing: uv run --group bench …")
+    dvc = shutil.which("dvc", path=str(Path(sys.executable).parent)) or sys.exit(
+        "dvc is missing: uv run --group bench …"
+    )
     with tempfile.TemporaryDirectory(prefix="geocairn-bench-") as name:
         folder = Path(name) / "work"
         prepare(folder)
@@ -106,7 +108,8 @@ def main() -> None:
         finally:
             run(*geocairn, "dev", "--stop")
     for what, row in rows.items():
-        print(f"{what}: geocairn {row['geocairn']:.2f} s, dvc {row['dvc']:.2f} s, ratio {row['geocairn'] / row['dvc']:.2f}")
+        ours, theirs = row["geocairn"], row["dvc"]
+        print(f"{what}: geocairn {ours:.2f} s, dvc {theirs:.2f} s, ratio {ours / theirs:.2f}")
 
 
 if __name__ == "__main__":

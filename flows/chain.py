@@ -1,7 +1,9 @@
-"""A decided plan as Prefect task runs: what is there shows as Cached, what is missing is computed, branches side by side.
+"""A decided plan as Prefect task runs: what is there shows as Cached, what is missing is computed, branches side by
+side.
 
-What always holds: fingerprints and need come from the one decision; a step whose source changed or whose input's layer was
-lost sends the whole plan back to the decision, a bounded number of times; whatever finished stays in the store.
+What always holds: fingerprints and need come from the one decision; a step whose source changed or whose input's
+layer was lost sends the whole plan back to the decision, a bounded number of times; whatever finished stays in the
+store.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The command line: `geocairn run`, `status`, `check`, `operations`, `show`, `trace`, `dev`.
 
-Commands load what they need when they run: `--help` loads nothing, `status` and an unchanged `run` neither Prefect nor
-geopandas. What always holds: exit code 0 done, 1 halted, 2 the plan or the command is wrong, 3 an input failure wants a
-decision, 4 the budget for transient failures is spent; with `--json` one object on standard output and nothing else there.
+Commands load what they need when they run: `--help` loads nothing, `status` and an unchanged `run` neither Prefect
+nor geopandas. What always holds: exit code 0 done, 1 halted, 2 the plan or the command is wrong, 3 an input failure
+wants a decision, 4 the budget for transient failures is spent; with `--json` one object on standard output and
+nothing else there.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Commands(click.Group):
 
 
 def _told(error: Exception, as_json: bool) -> int:
-    """Tell the user of a failure in one message, and return the exit code; one that no rule knows with its traceback."""
+    """Tell the user of a failure in one message and return the exit code; an unknown one with its traceback."""
     from geocairn.exit_code import WRONG, exit_code_of
     from geocairn.failure import Failure, classify
     from geocairn.plan.complaint import PlanError

@@ -64,5 +64,7 @@ def _server(quiet: bool) -> local_server.LocalServer | None:
     server, started = local_server.launch()
     os.environ["PREFECT_API_URL"] = server.url
     if started and not quiet:
-        click.echo(f"starting a local Prefect server for this run and the next ones: {server.ui} (geocairn dev)", err=True)
+        click.echo(
+            f"starting a local Prefect server for this run and the next ones: {server.ui} (geocairn dev)", err=True
+        )
     return server

@@ -1,9 +1,9 @@
 """The Prefect server of local runs: on loopback, in a session of its own, left running for the next run.
 
-Bringing a server up takes ten seconds; a run against one that is up takes four. So the first local run starts one and says
-so, and `geocairn dev` shows and stops it. What always holds: a server that the user's own settings name is used instead;
-two runs that start at once share one server; it listens on loopback only. Loads no Prefect, so that its start overlaps with
-Prefect's import.
+Bringing a server up takes ten seconds; a run against one that is up takes four. So the first local run starts one and
+says so, and `geocairn dev` shows and stops it. What always holds: a server that the user's own settings name is used
+instead; two runs that start at once share one server; it listens on loopback only. Loads no Prefect, so that its
+start overlaps with Prefect's import.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The answer to an unchanged rerun: decided and given before Prefect or geopandas is loaded.
 
-What always holds: it is given only when every output is there, was looked at, and stands under its fingerprint; it leaves a
-trace under a run id of its own; and it changes nothing else.
+What always holds: it is given only when every output is there, was looked at, and stands under its fingerprint; it
+leaves a trace under a run id of its own; and it changes nothing else.
 """
 
 from __future__ import annotations

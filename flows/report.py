@@ -42,12 +42,19 @@ def print_answer(answer: Mapping[str, Any], as_json: bool, remark: str = "") -> 
         return
     for entry in answer["steps"]:
         rows = f"{entry['rows']:>9,} rows" if entry["rows"] is not None else " " * 14
-        seconds = f"{entry['seconds']:8.2f} s" if entry["seconds"] is not None and entry["outcome"] == "computed" else ""
-        click.echo(f"  {_coloured(entry['outcome'], 11)}  {entry['name']:<22} {entry['op']:<16} {rows} {seconds}".rstrip())
+        seconds = (
+            f"{entry['seconds']:8.2f} s" if entry["seconds"] is not None and entry["outcome"] == "computed" else ""
+        )
+        click.echo(
+            f"  {_coloured(entry['outcome'], 11)}  {entry['name']:<22} {entry['op']:<16} {rows} {seconds}".rstrip()
+        )
         for attempt in entry["attempts"]:
             click.echo(f"              {attempt['class']} on {attempt['backend']}: {attempt['error']}")
     for name, output in answer["outputs"].items():
-        click.echo(f"{click.style(name, bold=True)}: {output['uri']} ({output['rows']:,} rows, {output['crs']}, {output['outcome']})")
+        click.echo(
+            f"{click.style(name, bold=True)}: {output['uri']} "
+            f"({output['rows']:,} rows, {output['crs']}, {output['outcome']})"
+        )
         for row in output.get("highlight") or []:
             click.echo("    " + ", ".join(f"{key} {_shown(value)}" for key, value in row.items()))
     for text in answer["caveats"]:
@@ -114,7 +121,8 @@ def print_checkpoint(checkpoint: Checkpoint, as_json: bool) -> None:
         "geometry": ", ".join(facts.geometry_types) or "-",
         "CRS": facts.crs_name or "-",
         "bounds": ", ".join(f"{value:g}" for value in facts.bounds) if facts.bounds else "-",
-        "defects": f"{facts.invalid} invalid, {facts.missing} null, {facts.empty} empty, {facts.outside_area} outside the area of use",
+        "defects": f"{facts.invalid} invalid, {facts.missing} null, {facts.empty} empty, "
+        f"{facts.outside_area} outside the area of use",
         "layer": f"{checkpoint.layer.key} ({checkpoint.layer.size:,} bytes)" if checkpoint.layer else "-",
         "seconds": f"{checkpoint.seconds:.3f}",
         "created": checkpoint.created,
@@ -149,7 +157,9 @@ def print_operation(operation: Operation) -> None:
     click.echo(operation.documentation + "\n")
     for role in operation.roles:
         kinds = "any geometry" if len(role.kinds) == 3 else " or ".join(role.kinds)
-        click.echo(f"  input {role.name}{' (optional)' if role.optional else ''}: {kinds}{', any number' if role.many else ''}")
+        click.echo(
+            f"  input {role.name}{' (optional)' if role.optional else ''}: {kinds}{', any number' if role.many else ''}"
+        )
     schema = operation.parameters.model_json_schema()
     required = set(schema.get("required", []))
     for name, field in schema.get("properties", {}).items():

@@ -27,7 +27,9 @@ def find_checkpoint(text: str, workspace: Workspace) -> Checkpoint:
         listed = workspace.store.objects.list(f"{CHECKPOINTS}{wanted[:2]}/{wanted}")
         candidates = [print_ for info in listed if (print_ := fingerprint_of(info.key)) is not None]
     found = [workspace.store.get(print_) for print_ in candidates]
-    readable = [checkpoint for checkpoint in found if checkpoint is not None and checkpoint.readable_by({workspace.scope})]
+    readable = [
+        checkpoint for checkpoint in found if checkpoint is not None and checkpoint.readable_by({workspace.scope})
+    ]
     if not readable:
         raise InputFailure(f"there is no checkpoint {text!r} here", remedy=_REMEDY)
     if len(readable) > 1:

@@ -1,8 +1,8 @@
 """The canonical encoding: one sequence of bytes for each value, and no two values with the same.
 
 What always holds: every value is written with its type and its length, so `{1: x}` differs from `{"1": x}`, a missing
-value from null, a nested key from a flat one, `1` from `True` and from `"1"`. The order of a mapping does not matter, the
-order of a list does. What cannot be encoded raises `NotCanonical`: there is never a partial key.
+value from null, a nested key from a flat one, `1` from `True` and from `"1"`. The order of a mapping does not matter,
+the order of a list does. What cannot be encoded raises `NotCanonical`: there is never a partial key.
 """
 
 from __future__ import annotations

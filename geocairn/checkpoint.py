@@ -1,8 +1,8 @@
 """The checkpoint: the committed record of one step, a reference to its layer and the facts about it.
 
-A record is JSON and closes with a digest of itself, so that a truncated or altered one is told from a whole one. It never
-holds the data. What always holds: a record is written only after its layer is at rest, it is never changed afterwards, and
-`parse_record` gives back a checkpoint that is whole or raises.
+A record is JSON and closes with a digest of itself, so that a truncated or altered one is told from a whole one. It
+never holds the data. What always holds: a record is written only after its layer is at rest, it is never changed
+afterwards, and `parse_record` gives back a checkpoint that is whole or raises.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The decision: what of a plan is there to be reused, what must be computed, and why.
 
-Fingerprints are made forwards, from the sources' pinned versions; need is decided backwards, from the outputs. What always
-holds: `status`, `run` and the flow use this one decision; a look-up that failed is raised and never taken for a miss; a step
-whose checkpoint is missing but whose consumers are all there is not needed.
+Fingerprints are made forwards, from the sources' pinned versions; need is decided backwards, from the outputs. What
+always holds: `status`, `run` and the flow use this one decision; a look-up that failed is raised and never taken for
+a miss; a step whose checkpoint is missing but whose consumers are all there is not needed.
 """
 
 from __future__ import annotations
@@ -139,7 +139,9 @@ def _forwards(graph: Graph, workspace: Workspace) -> dict[str, Verdict]:
     verdicts: dict[str, Verdict] = {}
     for node in graph.nodes.values():
         inputs = {
-            role: verdicts[names].fingerprint if isinstance(names, str) else [verdicts[name].fingerprint for name in names]
+            role: verdicts[names].fingerprint
+            if isinstance(names, str)
+            else [verdicts[name].fingerprint for name in names]
             for role, names in node.inputs.items()
         }
         pinned = None
@@ -234,7 +236,10 @@ def decision_record(
     for name, verdict in decision.verdicts.items():
         if name in reached if reached is not None else verdict.present:
             nodes[name] = {"fingerprint": verdict.fingerprint, "components": _comparable(verdict.record)}
-    return {"plan": decision.graph.plan.name, "nodes": {name: nodes[name] for name in nodes if name in decision.verdicts}}
+    return {
+        "plan": decision.graph.plan.name,
+        "nodes": {name: nodes[name] for name in nodes if name in decision.verdicts},
+    }
 
 
 def status_record(decision: Decision) -> dict[str, Any]:
@@ -256,7 +261,10 @@ def status_record(decision: Decision) -> dict[str, Any]:
             if verdict.node.kind == "source"
         ],
         "outputs": [
-            {**_entry(verdict), **({"because": [reason.as_json() for reason in verdict.because]} if verdict.because else {})}
+            {
+                **_entry(verdict),
+                **({"because": [reason.as_json() for reason in verdict.because]} if verdict.because else {}),
+            }
             for verdict in decision.verdicts.values()
             if verdict.node.kind == "publication"
         ],

@@ -1,8 +1,8 @@
 """The life of one step, without Prefect: look again, take the lease, load, compute, pass the gate, commit.
 
 What always holds: a result is committed only by the holder of the lease, after the gate; whoever waits for the holder
-adopts its result; a look-up that fails is raised with its class and never taken for a miss; nothing is computed that is
-there.
+adopts its result; a look-up that fails is raised with its class and never taken for a miss; nothing is computed that
+is there.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from geocairn.failure import InputFailure, SourceChanged
 from geocairn.fingerprint import frame_record, operation_version, parameter_record
 from geocairn.gate import GATE_VERSION, Passed, Terms, admit
 from geocairn.libraries import library_versions
-from geocairn.operations.contract import REFERENCE_BACKEND, Operation, parameter_values
 from geocairn.notes import collecting
+from geocairn.operations.contract import REFERENCE_BACKEND, Operation, parameter_values
 from geocairn.operations.preconditions import check_inputs
 from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.model import PINNED, CheckpointPolicy, parse_duration
@@ -360,7 +360,8 @@ def _read_source(call: StepCall, run: Run, found: LookUp) -> Checkpoint:
     seconds = time.perf_counter() - started
     allow_empty = call.settings.allow_empty or call.settings.expect is None
     passed = admit(layer, Terms(call.where, expect=call.settings.expect, allow_empty=allow_empty))
-    for what, count in (("invalid", passed.facts.invalid), ("null", passed.facts.missing), ("empty", passed.facts.empty)):
+    facts = passed.facts
+    for what, count in (("invalid", facts.invalid), ("null", facts.missing), ("empty", facts.empty)):
         if count:
             run.notice(call.where, f"{count} of {passed.facts.rows} geometries are {what} as they come")
     draft = Checkpoint(

@@ -1,12 +1,12 @@
 """Failures and their classes: what went wrong decides what happens next.
 
-Four classes, and an action that each deserves: a *transient* failure is retried, a *capability* failure is rerouted to
-another backend, an *input* failure goes back to whoever made the plan, a *fatal* one halts. `classify` is pure and
+Four classes, and an action that each deserves: a *transient* failure is retried, a *capability* failure is rerouted
+to another backend, an *input* failure goes back to whoever made the plan, a *fatal* one halts. `classify` is pure and
 table-driven: it looks an exception up by its type, its S3 error code, its errno or its message, through causes and
 contexts, and imports none of the libraries whose exceptions it knows. What no row knows is fatal and says so.
 
-A class can be fixed where it is known, by raising one of the failures of this module. They survive pickling with class,
-place and remedy: all arguments go to `Exception.__init__`, and the text is composed on demand.
+A class can be fixed where it is known, by raising one of the failures of this module. They survive pickling with
+class, place and remedy: all arguments go to `Exception.__init__`, and the text is composed on demand.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ _ERRNOS: dict[int, FailureClass] = {
     errno.EMFILE: _F,
 }
 
-# Exception types by qualified name, so that no library is imported to recognise its exceptions. The first name along the
+# Exception types by qualified name, so that no library is imported to recognise its exceptions. The first name along
 # type's bases that is listed decides, hence a subclass may differ from its base.
 _TYPES: dict[str, tuple[FailureClass, str]] = {
     "builtins.MemoryError": (_C, "out of memory"),

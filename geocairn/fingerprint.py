@@ -1,9 +1,9 @@
 """The fingerprint: SHA-256 over everything that decides a result, and nothing else.
 
-The record of a step is made from the *whole* step object less the exclusion list below, so that a new field counts unless
-somebody writes down that it does not. The record of a source is its version, its read options and its scope, with its
-canonical URI where the version is not a digest of the content itself. Because each record holds the fingerprints of its
-inputs, the stale tail of a chain needs no code of its own; nothing else decides staleness.
+The record of a step is made from the *whole* step object less the exclusion list below, so that a new field counts
+unless somebody writes down that it does not. The record of a source is its version, its read options and its scope,
+with its canonical URI where the version is not a digest of the content itself. Because each record holds the
+fingerprints of its inputs, the stale tail of a chain needs no code of its own; nothing else decides staleness.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from geocairn.canonical import digest
 from geocairn.checkpoint import SCHEME
 from geocairn.operations.contract import Operation
-from geocairn.plan.model import Step
 from geocairn.source_code import code_version
 
 EXCLUDED_STEP_FIELDS: dict[str, str] = {
@@ -63,7 +62,9 @@ def step_record(step: BaseModel, operation: Operation, parameters: BaseModel, in
     return record
 
 
-def source_record(source: BaseModel, version: str, canonical_uri: str, *, is_content: bool, scope: str) -> dict[str, Any]:
+def source_record(
+    source: BaseModel, version: str, canonical_uri: str, *, is_content: bool, scope: str
+) -> dict[str, Any]:
     """Return what decides a source's layer.
 
     Parameters

@@ -1,7 +1,8 @@
 """The digest of a layer that is handed to a task in memory: of its content in canonical Arrow form, CRS included.
 
-What always holds: two frames of the same columns, types, values, geometries and CRS have one digest, however their memory is
-laid out (chunks, offsets, what lies under a null, a pickle round trip); any other difference gives another digest.
+What always holds: two frames of the same columns, types, values, geometries and CRS have one digest, however their
+memory is laid out (chunks, offsets, what lies under a null, a pickle round trip); any other difference gives another
+digest.
 """
 
 from __future__ import annotations

@@ -206,21 +206,29 @@ def _hold_kind(survey: Survey, promise: Promise, terms: Terms) -> None:
 
 
 def _promised_kinds(promise: Promise, terms: Terms) -> set[str] | None:
-    """Return the kinds that the result may have; None for any. What a collection holds may come out of it."""
+    """Return the kinds that the result may have; None for any.
+
+    What a collection holds may come out of it; and where the first input has no geometry that decides, the others do.
+    """
     if promise.kind in ("any", "table"):
         return None
     if promise.kind != "same":
         return {promise.kind}
-    from geocairn.kinds import kinds_of
-
-    layers = [layer for layer in terms.inputs[:1] if has_geometry(layer)]
+    layers = [layer for layer in terms.inputs if has_geometry(layer)]
     if not layers:
         return None
-    kinds = kinds_of(layers[0])
+    kinds = _kinds_within(layers[0])
+    if not kinds and promise.rows != "each":
+        kinds = set().union(*(_kinds_within(layer) for layer in layers))
+    return kinds
+
+
+def _kinds_within(layer: Any) -> set[str]:
+    kinds = kinds_of(layer)
     if "collection" in kinds:
         from geocairn.operations.parts import KIND_NAMES, dimensions, single_parts
 
-        parts, _ = single_parts(layers[0].geometry.values)
+        parts, _ = single_parts(layer.geometry.values)
         kinds |= {KIND_NAMES[number] for number in {int(number) for number in dimensions(parts)} & set(KIND_NAMES)}
     return kinds
 

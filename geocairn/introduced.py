@@ -50,13 +50,17 @@ def introduced_invalid(survey: Survey, promise: Promise, inputs: Sequence[Any]) 
 def introduced_missing(survey: Survey, promise: Promise, inputs: Sequence[Any]) -> Any:
     """Return which rows' missing or empty geometry this step introduced; an emptied one may be part of the promise."""
     import numpy as np
+    import shapely
 
     lost = survey.missing if promise.empties else survey.missing | survey.empty
     if not lost.any() or promise.drops_missing:
         return lost
     before = _rows_before(survey, promise, inputs)
     if before is not None:
-        return lost & ~_bare(before)
+        lost = lost & ~_bare(before)
+        if promise.validity == "mended":  # mending may leave nothing of a geometry without extent
+            lost = lost & (survey.missing | shapely.is_valid(before))
+        return lost
     sources = inputs[:1] if promise.rows == "some" else inputs
     came_in = sum(int(_bare(_values(layer)).sum()) for layer in sources if has_geometry(layer))
     accounted = came_in > 0 and (promise.rows != "some" or int(lost.sum()) <= came_in)

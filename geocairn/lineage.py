@@ -1,8 +1,8 @@
 """The lineage of a result: the sources with their versions and the steps with their parameters that it was made from.
 
-Read from the records that are there; of a result whose record is gone the plan that is run says how it is made, and where no
-plan does, it is named as gone. What always holds: no time, duration or attempt is in it, so the same result has the same
-lineage, but for the row count and CRS of what left no record.
+Read from the records that are there; of a result whose record is gone the plan that is run says how it is made, and
+where no plan does, it is named as gone. What always holds: no time, duration or attempt is in it, so the same result
+has the same lineage, but for the row count and CRS of what left no record.
 """
 
 from __future__ import annotations

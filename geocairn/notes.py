@@ -1,7 +1,7 @@
 """What a computation has to tell beside its result: notes for the record, caveats for the reader.
 
-An operation runs as a pure function; what it noticed (dropped slivers, the pipeline that PROJ chose, an accuracy that was
-given up) it reports here. Whoever runs it collects the reports; without a collector they are dropped.
+An operation runs as a pure function; what it noticed (dropped slivers, the pipeline that PROJ chose, an accuracy that
+was given up) it reports here. Whoever runs it collects the reports; without a collector they are dropped.
 """
 
 from __future__ import annotations

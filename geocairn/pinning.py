@@ -1,7 +1,7 @@
 """Versions of sources, pinned when a run starts and held to for the whole run.
 
-What always holds: within one pinning a source has one version, whoever asks; a changed source is told by `SourceChanged`
-when it is read, and answered by pinning again and deciding the whole plan again.
+What always holds: within one pinning a source has one version, whoever asks; a changed source is told by
+`SourceChanged` when it is read, and answered by pinning again and deciding the whole plan again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Publications: outputs that are written where users find them, and reused only after looking at what lies there.
 
-What always holds: one publication at a time to one target; the record of a publication is written after the output, with the
-size and SHA-256 that must be found there; an output that is gone, edited or of another result is written again.
+What always holds: one publication at a time to one target; the record of a publication is written after the output,
+with the size and SHA-256 that must be found there; an output that is gone, edited or of another result is written
+again.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from geocairn.failure import FatalFailure, InputFailure, TransientFailure
 from geocairn.fingerprint import operation_version, parameter_record
 from geocairn.gate import survey_facts
 from geocairn.highlight import highlighted
+from geocairn.kinds import kinds_of
 from geocairn.libraries import library_versions
 from geocairn.lineage import lineage_of
 from geocairn.notes import collecting
-from geocairn.kinds import kinds_of
 from geocairn.sources.target import Target, matches
 from geocairn.sources.uri import canonical_uri
 from geocairn.stores.leases import owner
@@ -167,7 +168,9 @@ def _drawing(call: StepCall, run: Run, layer: Any) -> Callable[[Path], None]:
         from geocairn.cartography import MapStyle, draw_map
 
         items = call.inputs.get("context") or []
-        names = call.settings.context_names or [getattr(item, "step", "") or f"layer {i}" for i, item in enumerate(items)]
+        names = call.settings.context_names or [
+            getattr(item, "step", "") or f"layer {number}" for number, item in enumerate(items)
+        ]
         layers = [load(item, run) if isinstance(item, Checkpoint) else item for item in items]
         style = call.parameters.map or MapStyle()
         draw_map(layer, path, context=dict(zip(names, layers, strict=True)), **style.model_dump())

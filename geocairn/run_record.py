@@ -1,7 +1,7 @@
 """What a run leaves for later: its trace, and its decision for the next `status` to compare with.
 
-What always holds: neither decides what is reused or computed, so a store that does not take them costs a run nothing but
-a word about it. The results and outputs of the run are there all the same.
+What always holds: neither decides what is reused or computed, so a store that does not take them costs a run nothing
+but a word about it. The results and outputs of the run are there all the same.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geocairn.s3 import S3Settings
 from geocairn.memory import Memory
+from geocairn.s3 import S3Settings
 from geocairn.stores.opening import open_store
 
 if TYPE_CHECKING:

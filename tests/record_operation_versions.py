@@ -4,8 +4,8 @@
     python tests/record_operation_versions.py --same-results  and edits under the same version that change no result
 
 A version stands for what an operation computes. When its code, or project code that it calls, was edited: raise
-`version=` at its `@operation`, so that no old result answers for the new code, and record. Where the edit changes no result
-(a message, a faster way to the same), `--same-results` says so; the change of the file shows it in review.
+`version=` at its `@operation`, so that no old result answers for the new code, and record. Where the edit changes no
+result (a message, a faster way to the same), `--same-results` says so; the change of the file shows it in review.
 """
 
 from __future__ import annotations

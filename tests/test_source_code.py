@@ -250,7 +250,10 @@ def test_installed_code_counts_by_name_only(project):
 
 
 def test_an_installed_library_that_a_function_imports_is_not_loaded(project):
-    code = "import sys\nsys.path.insert(0, {folder!r})\nfrom mine import f\nfrom geocairn.source_code import code_version\n"
+    code = (
+        "import sys\nsys.path.insert(0, {folder!r})\nfrom mine import f\n"
+        "from geocairn.source_code import code_version\n"
+    )
     code += "print(code_version(f))\nassert 'geopandas' not in sys.modules and 'shapely' not in sys.modules"
     (project.folder / "mine.py").write_text(
         "def f(x):\n    import geopandas as gpd\n    from shapely import box\n    return gpd, box\n"

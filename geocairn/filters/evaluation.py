@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
-from geocairn.nearest import did_you_mean
 from geocairn.filters.language import COMPARISONS, EXACT_INTEGER, SPATIAL, TEXT, parse
+from geocairn.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame

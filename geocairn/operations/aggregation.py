@@ -86,6 +86,7 @@ def dissolve(
     import numpy as np
     import pandas as pd
 
+    from geocairn.notes import note
     from geocairn.operations.layers import (
         assemble,
         check_columns,
@@ -94,7 +95,6 @@ def dissolve(
         group_codes,
         pick_rows,
     )
-    from geocairn.notes import note
     from geocairn.operations.parts import check_valid, off_grid, present
 
     where = "dissolve"

@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
-from geocairn.operations.layers import name_rows
 from geocairn.notes import note
+from geocairn.operations.layers import name_rows
 
 if TYPE_CHECKING:
     import numpy as np

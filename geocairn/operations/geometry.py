@@ -156,8 +156,8 @@ def centroid(layer: GeoDataFrame) -> GeoDataFrame:
     """
     import shapely
 
-    from geocairn.operations.layers import geometry_values, with_geometry
     from geocairn.notes import caveat
+    from geocairn.operations.layers import geometry_values, with_geometry
     from geocairn.operations.parts import POINT, dimensions
 
     values = geometry_values(layer)
@@ -270,8 +270,8 @@ def make_valid(
     import numpy as np
     import shapely
 
-    from geocairn.operations.layers import geometry_values, name_rows, with_geometry
     from geocairn.notes import note
+    from geocairn.operations.layers import geometry_values, name_rows, with_geometry
     from geocairn.operations.parts import dimensions, keep_kind
 
     values = geometry_values(layer)
@@ -307,8 +307,8 @@ def make_valid(
 @operation(version=1, result="same", rows="some", drops_missing=True)
 def remove_empty(layer: GeoDataFrame) -> GeoDataFrame:
     """Leave out the rows whose geometry is missing or empty; how many is told by the note `rows_removed`."""
-    from geocairn.operations.layers import geometry_values, pick_rows
     from geocairn.notes import note
+    from geocairn.operations.layers import geometry_values, pick_rows
     from geocairn.operations.parts import present
 
     keep = present(geometry_values(layer))

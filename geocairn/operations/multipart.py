@@ -34,8 +34,8 @@ def explode(
     import numpy as np
     import shapely
 
-    from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
     from geocairn.notes import note
+    from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
     from geocairn.operations.parts import dimensions, empty_of, present, single_parts
 
     values = geometry_values(layer)

@@ -56,8 +56,8 @@ def clip(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: KeepKin
     """
     import numpy as np
 
-    from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
     from geocairn.notes import note
+    from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
     from geocairn.operations.parts import check_no_collections, check_valid, dimensions, keep_kind, present
 
     values, masks = geometry_values(layer), geometry_values(mask)
@@ -127,8 +127,8 @@ def overlay(
     import numpy as np
     import shapely
 
-    from geocairn.operations.layers import geometry_values
     from geocairn.notes import note
+    from geocairn.operations.layers import geometry_values
     from geocairn.operations.pairs import related
     from geocairn.operations.parts import (
         check_no_collections,

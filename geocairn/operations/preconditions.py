@@ -15,7 +15,6 @@ from geocairn.failure import InputFailure
 from geocairn.kinds import kinds_of
 
 if TYPE_CHECKING:
-    from geopandas import GeoDataFrame
 
     from geocairn.operations.contract import Operation, Role
 

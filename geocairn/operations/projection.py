@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from geocairn.crs import crs_label
 from geocairn.failure import InputFailure
 from geocairn.operations.contract import operation
 from geocairn.operations.parameter_types import CrsText, Number
-from geocairn.crs import crs_label
 from geocairn.operations.proj_environment import proj_environment
 
 if TYPE_CHECKING:

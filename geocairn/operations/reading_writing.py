@@ -116,7 +116,7 @@ def write_layer(
     driver: Driver = None,
     layer_name: OutputLayerName = None,
     mode: Mode = "replace",
-    map: MapAppearance = None,  # noqa: A002 - the name that plans use
+    map: MapAppearance = None,
     highlight: Highlighted = None,
 ) -> GeoDataFrame:
     """Write a layer to where users find it, and return it.

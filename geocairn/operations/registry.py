@@ -1,8 +1,8 @@
 """Which operations exist: the project's own by theme, and those that installed packages declare.
 
-A package declares operations by an entry point in the group `geocairn.operations`, whose value is a module (all operations
-in it) or a single operation. A name can be taken once: an entry point that claims a taken one is refused, so that nobody's
-plan silently changes its meaning.
+A package declares operations by an entry point in the group `geocairn.operations`, whose value is a module (all
+operations in it) or a single operation. A name can be taken once: an entry point that claims a taken one is refused,
+so that nobody's plan silently changes its meaning.
 """
 
 from __future__ import annotations

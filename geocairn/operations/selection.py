@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from geocairn.failure import InputFailure
-from geocairn.operations.contract import operation
 from geocairn.filters.language import check_syntax
+from geocairn.operations.contract import operation
 from geocairn.operations.parameter_types import METRES_IN, ColumnName, ColumnNames, LengthUnit
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ def measure(
     import numpy as np
     import shapely
 
+    from geocairn.kinds import kinds_of
     from geocairn.operations.layers import added, check_new_columns, geometry_values
     from geocairn.operations.measurement import ellipsoidal_measures, planar_measures
-    from geocairn.kinds import kinds_of
     from geocairn.operations.preconditions import UNKNOWN_CRS_REMEDY
 
     asked = {"area": area, "length": length, "perimeter": perimeter}

@@ -10,11 +10,11 @@ import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from geocairn.crs import crs_label
 from geocairn.failure import CapabilityFailure, InputFailure
+from geocairn.notes import caveat, note
 from geocairn.operations.antimeridian import mend_torn
 from geocairn.operations.layers import name_rows
-from geocairn.notes import caveat, note
-from geocairn.crs import crs_label
 from geocairn.operations.proj_environment import network_off
 
 if TYPE_CHECKING:

@@ -183,7 +183,7 @@ def _not_yaml(error: yaml.YAMLError, text: str) -> Complaint:
     about = f" ({context})" if context and "scanning for the next token" not in context else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return Complaint("this is not YAML: the line is indented with a tab; use spaces", line=mark.line + 1)
-    return Complaint(f"this is not YAML: {problem}{about}", line=mark.line + 1)
+    return Complaint(f"this is not YAML: {problem}{about}", line=max(1, min(mark.line + 1, len(lines))))
 
 
 class _Construction:

@@ -153,8 +153,8 @@ def _field_of(failure: InputFailure, source: Source) -> str:
     """Return the field of a source that a failure speaks of, where the plan states it."""
     if failure.what.startswith("where"):
         return "where"
-    spoken = failure.what.lower()
-    for name, word in (("columns", "column"), ("layer", "layer"), ("crs", "crs"), ("encoding", "encoding")):
+    spoken = f"{failure.what} {failure.remedy}".lower()
+    for name, word in (("columns", "column"), ("crs", "crs"), ("layer", "layer"), ("encoding", "encoding")):
         if word in spoken and getattr(source, name) is not None:
             return name
     return "uri"

@@ -32,6 +32,8 @@ class Reading:
         self.steps: dict[int, Step] = {}
         """Steps by their place in the plan. One with wrong fields is here without them, so that the others are checked
         too; one without name or operation is missing."""
+        self.wrong_fields: dict[int, set[str]] = {}
+        """Fields that a step in `steps` is without."""
         self.outputs: dict[int, Output] = {}
         self.unread_names: set[str] = set()
         """Names of sources and steps that could not be read, so that what refers to them is not blamed too."""
@@ -88,6 +90,7 @@ class Reading:
             read_step = self._model(Step, step, ("steps", index), label, needed=("name", "op"))
             if read_step is not None:
                 self.steps[index] = read_step
+                self.wrong_fields[index] = set(step) - read_step.model_fields_set
             elif stated is not None:
                 self.unread_names.add(str(stated))
         for index, output in enumerate(self._list("outputs")):

@@ -47,11 +47,15 @@ class StepCheck:
             return
         operation = operations[step.op]
         self._hold_backends(operation)
-        parameters = self._parameters(operation)
+        wrong = self.findings.reading.wrong_fields.get(self.index, set())
+        parameters = self._parameters(operation) if "params" not in wrong else None
         inputs = roles_of(operation, step.inputs)
-        roles_fit = self._hold_roles(operation, inputs)
+        roles_fit = "inputs" not in wrong and self._hold_roles(operation, inputs)
         fine = self._hold_names(inputs) and roles_fit
         known = self._carried(operation, parameters, inputs) if parameters is not None else Known()
+        if operation.effect and parameters is not None:
+            place = ("steps", self.index, "params")
+            fine = self.findings.claim(target_of(parameters), f"step {step.name}", place, step.name) and fine
         if repeated:
             return
         if parameters is None or not fine:
@@ -67,8 +71,6 @@ class StepCheck:
         kind = "publication" if operation.effect else "step"
         self.findings.nodes[name] = Node(name, kind, operation, parameters, inputs, self.step)  # type: ignore[arg-type]
         self.findings.known[name] = known
-        if operation.effect:
-            self.findings.claim(target_of(parameters), f"step {name}", ("steps", self.index, "params"), name)
 
     def _complain(self, message: str, *inner: str | int) -> None:
         field = ".".join(str(part) for part in inner)

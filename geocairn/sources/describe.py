@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geocairn.canonical import digest
-from geocairn.failure import InputFailure
-from geocairn.nearest import did_you_mean
 from geocairn.crs import crs_label
+from geocairn.failure import InputFailure
+from geocairn.memory import Memory
+from geocairn.nearest import did_you_mean
 from geocairn.sources.access import files_of
 from geocairn.sources.formats import CSV, PARQUET, Format
 from geocairn.sources.header import Header
-from geocairn.memory import Memory
 from geocairn.sources.stated_crs import settle_crs
 from geocairn.sources.uri import canonical_uri
 from geocairn.sources.version import SourceVersion, resolve_version

@@ -13,9 +13,9 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from geocairn.crs import crs_label
 from geocairn.failure import InputFailure
 from geocairn.notes import caveat
-from geocairn.crs import crs_label
 from geocairn.sources.formats import PARQUET, check_content, local_parts
 from geocairn.sources.header import Header, kinds_of_names, type_of_arrow
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure, SourceChanged
+from geocairn.memory import Memory
 from geocairn.notes import caveat
 from geocairn.sources.access import files_of
 from geocairn.sources.describe import chosen_columns, filter_columns, header_of
 from geocairn.sources.formats import CSV, PARQUET, Format
 from geocairn.sources.header import Header
-from geocairn.memory import Memory
 from geocairn.sources.stated_crs import settle_crs
 from geocairn.sources.uri import LocalPlace, parse
 from geocairn.sources.version import SourceVersion, objects_of, objects_text, resolve_version

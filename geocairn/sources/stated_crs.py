@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from geocairn.failure import InputFailure
 from geocairn.crs import crs_label
+from geocairn.failure import InputFailure
 
 
 def crs_of(text: str, where: str = "") -> Any:

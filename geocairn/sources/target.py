@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from geocairn.canonical import digest
 from geocairn.failure import InputFailure
-from geocairn.sources.formats import PARQUET, WRITABLE, Format, format_named, format_of, local_parts
 from geocairn.memory import Memory
+from geocairn.sources.formats import PARQUET, WRITABLE, Format, format_named, format_of, local_parts
 from geocairn.sources.uri import LocalPlace, Place, S3Place, canonical_uri, parse
 from geocairn.sources.version import file_digest
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from geocairn.canonical import digest
 from geocairn.failure import FatalFailure, TransientFailure
-from geocairn.sources.formats import Part, format_of, local_parts
 from geocairn.memory import Memory
+from geocairn.sources.formats import Part, format_of, local_parts
 from geocairn.sources.uri import LocalPlace, Place, parse
 
 if TYPE_CHECKING:

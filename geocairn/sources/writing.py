@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from geocairn.failure import InputFailure
-from geocairn.notes import caveat
 from geocairn.crs import crs_label
+from geocairn.failure import InputFailure
 from geocairn.kinds import kinds_of
+from geocairn.notes import caveat
 from geocairn.sources.delimited import WKT_NAMES
 from geocairn.sources.formats import CSV, FLATGEOBUF, GEOJSON, GEOPACKAGE, PARQUET, SHAPEFILE, Format
 

@@ -2,8 +2,8 @@
 
 What always holds: conditions are the service's own (`If-None-Match`, `If-Match`), so that they hold between machines;
 a refused, failed or shortened request raises with a class and is never a miss; and a layer counts as stored only when
-the service then states its size. Records and leases go through boto3, which can put under a condition; layers, which are
-large and have keys of their own, through s3fs.
+the service then states its size. Records and leases go through boto3, which can put under a condition; layers, which
+are large and have keys of their own, through s3fs.
 """
 
 from __future__ import annotations

@@ -51,9 +51,7 @@ def test_the_deployed_example_runs_and_is_cached_on_the_second_run(prefect_api, 
             made = httpx.post(f"{prefect_api}/deployments/{deployment['id']}/create_flow_run", json={}).json()
             state = _ended(httpx, prefect_api, made["id"])
             assert state == "Completed", (tmp_path / "worker.log").read_text()
-            query = {"flow_runs": {"id": {"any_": [made["id"]]}}}
-            runs = httpx.post(f"{prefect_api}/task_runs/filter", json=query).json()
-            names.append({run["name"]: run["state"]["name"] for run in runs})
+            names.append(_task_states(httpx, prefect_api, made["id"]))
     finally:
         worker.terminate()
         worker.wait(timeout=30)
@@ -70,3 +68,14 @@ def _ended(httpx, api: str, run_id: str) -> str:
             return str(state["name"])
         time.sleep(0.2)
     raise AssertionError("the run did not end in two minutes")
+
+
+def _task_states(httpx, api: str, run_id: str) -> dict[str, str]:
+    """Return the states of a run's task runs by name, once the server has recorded the end of each."""
+    query = {"flow_runs": {"id": {"any_": [run_id]}}}
+    for _ in range(300):
+        runs = httpx.post(f"{api}/task_runs/filter", json=query).json()
+        if runs and all(run["state"]["type"] in ("COMPLETED", "FAILED", "CRASHED") for run in runs):
+            return {run["name"]: run["state"]["name"] for run in runs}
+        time.sleep(0.2)
+    raise AssertionError("the server did not record the end of each task run in a minute")

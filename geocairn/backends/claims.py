@@ -1,0 +1,76 @@
+"""What a backend claims: which operations, and with which parameters.
+
+A backend claims an operation by registering an implementation (`claimed`), and may state a limit: parameters with which
+it does not give the reference's answer. What depends on the data (a kind of geometry, M values, an invalid polygon) shows
+only when it runs, as a CapabilityFailure, from which recovery goes on to the next backend. A backend that is not
+installed claims all the same, and says when used what to install: so a plan means the same on every machine.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from geocairn.failure import CapabilityFailure
+from geocairn.operations.contract import REFERENCE_BACKEND, Compute, Operation, implements
+
+Limit = Callable[[Any], str | None]
+"""From the parameters (as attributes) to the reason why they are not claimed, or None."""
+
+_limits: dict[tuple[str, str], Limit] = {}
+
+
+def claims(operation: Operation, parameters: Any, backend: str = "duckdb") -> bool:
+    """Return whether a backend claims the operation with these parameters.
+
+    Parameters
+    ----------
+    parameters : the operation's parameter model, or a mapping that it can be made of.
+    """
+    return refusal(operation, parameters, backend) is None
+
+
+def refusal(operation: Operation, parameters: Any, backend: str = "duckdb") -> str | None:
+    """Return why a backend does not claim the operation with these parameters; None where it does.
+
+    Raises
+    ------
+    InputFailure : for a mapping that is no right parameters of the operation.
+    """
+    if backend == REFERENCE_BACKEND:
+        return None
+    if backend not in operation.implementations:
+        return f"{backend} does not implement {operation.name}"
+    limit = _limits.get((operation.name, backend))
+    model = operation.normalise(parameters) if isinstance(parameters, Mapping) else parameters
+    return limit(model) if limit is not None else None
+
+
+def claimed(operation: Operation, backend: str, *, limit: Limit | None = None) -> Callable[[Compute], Compute]:
+    """Register a function as a backend's implementation, for all parameters but those that `limit` names.
+
+    The function is called only with what it claims: anything else raises CapabilityFailure before it.
+    """
+
+    def register(function: Compute) -> Compute:
+        signature = inspect.signature(function)
+        roles = {role.name for role in operation.roles}
+
+        @functools.wraps(function)
+        def computed(*args: Any, **kwargs: Any) -> Any:
+            call = signature.bind(*args, **kwargs)
+            call.apply_defaults()
+            parameters = {name: value for name, value in call.arguments.items() if name not in roles}
+            reason = limit(SimpleNamespace(**parameters)) if limit is not None else None
+            if reason is not None:
+                raise CapabilityFailure(reason, where=operation.name, remedy=f"use backend {REFERENCE_BACKEND}")
+            return function(*call.args, **call.kwargs)
+
+        if limit is not None:
+            _limits[operation.name, backend] = limit
+        return implements(operation, backend)(computed)
+
+    return register
