@@ -8,6 +8,7 @@ nothing else there.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
@@ -90,6 +91,9 @@ def _print_failure(message: str, kind: str, code: int, **more: Any) -> None:
 @click.version_option(package_name="geocairn")
 def main(directory: str | None) -> None:
     """Run chains of geoprocessing steps that resume where they failed."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a locale that lacks a sign must not cost the answer
     if directory is not None:
         os.chdir(directory)
 

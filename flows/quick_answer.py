@@ -25,7 +25,7 @@ def quick_answer(
     started: float,
     previous: Mapping[str, Any] | None = None,
 ) -> Answer | None:
-    """Return the answer where nothing has to be computed, read or published; else None.
+    """Return the answer where nothing has to be computed, gated, read or published; else None.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def quick_answer(
     started : when the command began, in seconds since the epoch.
     previous : the plan's last decision, as it was kept.
     """
-    if decision.to_compute:
+    if decision.to_compute or decision.to_gate:
         return None
     answer = unchanged_answer(decision, str(uuid.uuid4()))
     answer.seconds = time.time() - started

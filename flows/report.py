@@ -25,8 +25,12 @@ _COLOURS = {
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON object on standard output."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Print one JSON object on standard output, in UTF-8 whatever the locale."""
+    try:
+        data = json.dumps(value, ensure_ascii=False, indent=2).encode("utf-8")
+    except UnicodeEncodeError:  # a file name that is no text
+        data = json.dumps(value, indent=2).encode("ascii")
+    click.echo(data)
 
 
 def print_remarks(checked: Checked, document: Document) -> None:

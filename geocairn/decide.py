@@ -15,6 +15,7 @@ from geocairn.checkpoint import Checkpoint
 from geocairn.expectation import unmet
 from geocairn.failure import InputFailure
 from geocairn.fingerprint import components, fingerprint, publication_record, step_record
+from geocairn.gate import GATE_VERSION
 from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.graph import Graph, Node
 from geocairn.published import target_stands, target_uri
@@ -68,6 +69,14 @@ class Verdict:
         return self.checkpoint is not None
 
     @property
+    def older_gate(self) -> int | None:
+        """The version of the gate that let it through, where that is not the present one: a run gates it again."""
+        checkpoint = self.checkpoint
+        if checkpoint is None or self.node.kind == "publication" or checkpoint.facts.gate == GATE_VERSION:
+            return None
+        return checkpoint.facts.gate
+
+    @property
     def missing_because(self) -> str:
         """Why its result is not there."""
         return "output missing or changed" if self.moved else self.found.reason
@@ -83,12 +92,17 @@ class Decision:
     @property
     def unchanged(self) -> bool:
         """Whether everything that the run is for is there, checked, under its fingerprint."""
-        return not self.to_compute and not self.failures
+        return not self.to_compute and not self.failures and not self.to_gate
 
     @property
     def to_compute(self) -> list[Verdict]:
         """What must be read, computed or published, in order."""
         return [verdict for verdict in self.verdicts.values() if verdict.outcome == "compute"]
+
+    @property
+    def to_gate(self) -> list[Verdict]:
+        """What is reused and was let through by an older gate: its layer is read once, and gated again."""
+        return [v for v in self.verdicts.values() if v.outcome == "reuse" and v.older_gate is not None]
 
     @property
     def failures(self) -> list[Verdict]:
@@ -130,6 +144,8 @@ def decide(graph: Graph, workspace: Workspace, *, previous: Mapping[str, Any] | 
         verdict.blocked = any(each.blocked or each.failure is not None for each in inputs)
         if not verdict.blocked:
             _hold(verdict)
+        if verdict.outcome == "reuse" and verdict.older_gate is not None:
+            verdict.because = [Because("gate", verdict.older_gate, GATE_VERSION)]
         if verdict.outcome == "compute":
             verdict.because = _because(verdict, (previous or {}).get("nodes", {}).get(verdict.node.name))
     return Decision(graph, verdicts)

@@ -137,7 +137,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
     found = store.look_up(call.fingerprint)
     kept = found.checkpoint or store.get_run_layer(run.run_id, call.fingerprint)
     if kept is not None:
-        return _accepted(kept, call, run)
+        return _accepted(kept, call, run, found)
     if call.operation.reads:
         return _read_source(call, run, found)
 
@@ -149,7 +149,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
         run_id=run.run_id,
     )
     if isinstance(held, Checkpoint):
-        return _accepted(held, call, run)
+        return _accepted(held, call, run, store.look_up(call.fingerprint))
     with held:
         found = store.look_up(call.fingerprint)
         if found.reason != "missing":
@@ -174,9 +174,12 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
     return checkpoint
 
 
-def _accepted(checkpoint: Checkpoint, call: StepCall, run: Run) -> Checkpoint:
+def _accepted(checkpoint: Checkpoint, call: StepCall, run: Run, standing: LookUp) -> Checkpoint:
     """Return a checkpoint that was there, held to the present gate and to what the step expects now."""
     facts = regated(checkpoint, call.settings, run)
+    if facts is not checkpoint.facts and standing.checkpoint == checkpoint:
+        run.notice(call.where, f"its checkpoint passed gate {checkpoint.facts.gate}, and passes gate {facts.gate} now")
+        checkpoint = run.workspace.store.renew(checkpoint.replaced(facts=facts), standing)
     found = call.settings.unmet(facts, source=checkpoint.kind == "source")
     if found:
         raise InputFailure("; ".join(found), where=call.where)

@@ -17,6 +17,7 @@ from geocairn.crs import crs_label
 from geocairn.expectation import Expect, kinds_of_types, unmet
 from geocairn.failure import InputFailure
 from geocairn.introduced import introduced_invalid, introduced_missing
+from geocairn.kinds import kinds_of
 from geocairn.layer_survey import GATE_VERSION, TYPE_NAMES, Survey, has_geometry, survey_facts, table_facts
 from geocairn.operations.contract import Operation, Promise
 from geocairn.repair import repaired

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from geocairn.failure import CapabilityFailure, FatalFailure, InputFailure
+from geocairn.failure import CapabilityFailure, Failure, FatalFailure, InputFailure
 
 MEMORY_VARIABLE = "GEOCAIRN_DUCKDB_MEMORY"
 """How much memory DuckDB may take in this process, such as `2GB`; beyond it, it spills to disk. DuckDB's own default (80 %
@@ -43,7 +43,11 @@ def connection(where: str = "duckdb") -> Iterator[Any]:
     InputFailure : when GEOS gives up on a geometry, as it does in the reference.
     FatalFailure : when the disk is full, or a setting is wrong.
     """
-    opened = _database(os.getpid(), os.environ.get(MEMORY_VARIABLE), os.environ.get(SPILL_VARIABLE)).cursor()
+    try:
+        database = _database(os.getpid(), os.environ.get(MEMORY_VARIABLE), os.environ.get(SPILL_VARIABLE))
+    except Failure as failure:
+        raise failure.at(where) from failure.__cause__
+    opened = database.cursor()
     try:
         with _failures(where):
             yield opened

@@ -150,6 +150,16 @@ class CheckpointStore:
         )
         return self._store_record(place, complete, replace)
 
+    def renew(self, checkpoint: Checkpoint, standing: LookUp) -> Checkpoint:
+        """Replace a believed record by one that says something else of the same layer; return what is believed then.
+
+        Parameters
+        ----------
+        checkpoint : the record with its new facts (a later gate's), layer reference and times as they were.
+        standing : the look-up that found it; where another has replaced it since, the other's stays.
+        """
+        return self._store_record(Place(), checkpoint, standing)
+
     def _store_layer(self, key: str, layer: Any, write: Callable[[Any, Path], None] | None) -> LayerReference:
         path = self.objects.scratch(".parquet")
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import importlib
 import json
 import os
 import signal
@@ -20,6 +21,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+LOADED = (
+    *("boto3", "s3fs", "fastapi", "graphviz", "geopandas", "pyarrow.csv", "pyarrow.fs", "pyarrow.parquet", "pyogrio"),
+    *("prefect.engine", "prefect.flow_engine", "prefect.task_engine", "prefect.concurrency.sync"),
+    *("geocairn.flows.run_chain", "geocairn.flows.local_run", "geocairn.gate", "geocairn.globe"),
+    *("geocairn.sources.geoparquet", "geocairn.sources.publish", "geocairn.sources.vector", "geocairn.sources.writing"),
+    *("geocairn.stores.layers", "geocairn.stores.s3"),
+)
+"""What a run loads sooner or later."""
 
 Interference = tuple[str, Mapping[str, Any]]
 """The name of a function in `interference`, and its arguments."""
@@ -130,19 +140,11 @@ class Runs:
 
 def _serve() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
-    import boto3
-    import geopandas
-    import pyarrow.parquet
+    for name in LOADED:
+        importlib.import_module(name)
+    from geocairn.operations import operations
 
-    import geocairn.cartography
-    import geocairn.flows.run_chain
-    import geocairn.gate
-    import geocairn.sources.vector
-    import geocairn.stores.layers
-
-    assert boto3
-    assert geopandas
-    assert pyarrow.parquet
+    assert len(operations)  # finds them all
     gc.collect()
     gc.freeze()  # a collection in a child would copy all that it shares with this process
     answers = os.fdopen(os.dup(1), "w")

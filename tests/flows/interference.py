@@ -279,6 +279,13 @@ def without_leases() -> None:
     execution.lease_or_result = lease
 
 
+def memory_budget(size: int) -> None:
+    """Set how many bytes of layers are handed over in memory."""
+    from geocairn.tasks import runs
+
+    runs._hand_over.budget = size
+
+
 def quick_retries() -> None:
     """Let transient failures be tried again at once."""
     from geocairn.tasks import recovery

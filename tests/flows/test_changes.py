@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import time
@@ -340,3 +341,22 @@ def test_an_expectation_that_fails_when_the_step_is_computed_commits_nothing(fol
     assert folder_chain.run(code=3).computed == ["reach"]
     folder_chain.step("reach")["expect"] = {"rows": 4}
     assert folder_chain.run().computed == AFTER_REACH
+
+
+def test_a_checkpoint_of_an_older_gate_is_gated_again_once(finished: Chain) -> None:
+    from geocairn.checkpoint import parse_record, write_record
+
+    for name in ("area", "by_zone"):
+        path = finished.record_path(name)
+        checkpoint = parse_record(path.read_bytes())
+        path.write_bytes(write_record(checkpoint.replaced(facts=dataclasses.replace(checkpoint.facts, gate=0))))
+    said = {step["name"]: step for step in finished.status()["steps"]}
+    assert {step["outcome"] for step in said.values()} == {"reuse"}
+    assert [name for name in said if "because" in said[name]] == ["area", "by_zone"]
+    assert said["area"]["because"][0]["component"] == "gate"
+    assert not finished.status()["unchanged"]
+    ended = finished.run()
+    assert (ended.computed, sorted(ended.did("load")), ended.did("publish")) == ([], ["area", "by_zone"], [])
+    assert set(ended.outcomes().values()) == {"reused"}
+    assert finished.status()["unchanged"]
+    assert finished.run().log == []

@@ -50,7 +50,7 @@ def insert(position: int, **step: Any) -> Edit:
 WRONG_PLANS: list[tuple[str, Edit, list[str]]] = [
     ("unknown operation", set_in("reach", op="bufer"), ["reach", "'bufer'", "buffer"]),
     ("misspelt parameter", set_in("reach", params={"distanse": 900}), ["reach", "distanse", "distance"]),
-    ("parameter of a wrong type", set_in("reach", params={"distance": "far"}), ["reach", "params.distance"]),
+    ("parameter of a wrong type", set_in("reach", params={"distance": 9, "quad_segs": "many"}), ["reach", "params.quad_segs"]),
     ("missing parameter", set_in("sites_m", params={}), ["sites_m", "crs"]),
     ("value that is none of the choices", set_in("covered", params={"how": "intersect"}), ["covered", "intersect"]),
     ("unknown input", set_in("area", inputs="reech"), ["area", "'reech'", "reach"]),
@@ -63,7 +63,7 @@ WRONG_PLANS: list[tuple[str, Edit, list[str]]] = [
     ("buffer in degrees", set_in("reach", inputs="sites"), ["reach", "degrees", "reproject"]),
     ("two CRS", set_in("covered", inputs={"left": "parcels", "right": "sites"}), ["covered", "CRS"]),
     ("a name used twice", set_in("hulls", name="area"), ["area", "twice"]),
-    ("missing file", set_source("parcels", uri="data/parcel.shp"), ["parcels", "data/parcel.shp", "parcels.shp"]),
+    ("missing file", set_source("parcels", uri="data/parcel.shp"), ["parcels", "'parcel.shp'", "parcels.shp"]),
     ("unknown layer", set_source("districts", layer="district"), ["districts", "'district'"]),
     ("unknown CRS of a source", set_source("sites", crs="EPSG:43260"), ["sites", "EPSG:43260"]),
     ("no CRS", set_source("sites", crs=None), ["sites", "CRS"]),
@@ -72,8 +72,7 @@ WRONG_PLANS: list[tuple[str, Edit, list[str]]] = [
     ("unknown format of an output", set_output(0, uri="out/by_zone.xyz"), ["by_zone", "xyz"]),
     ("two outputs to one place", set_output(0, uri="out/hulls.parquet"), ["out/hulls.parquet", "twice"]),
     ("unknown field of the plan", set_plan(output=[]), ["output", "outputs"]),
-    ("steps that are no list", set_plan(steps={"reach": {}}), ["steps"]),
-    ("a distance that is no number", set_in("reach", params={"distance": float("inf")}), ["reach", "distance"]),
+    ("steps that are no list", set_plan(steps={"reach": {}}, outputs=[]), ["steps"]),
     ("unknown policy", set_in("area", checkpoint="sometimes"), ["area", "checkpoint", "always"]),
     ("odd retention", set_in("area", retention="7 fortnights"), ["area", "retention", "7d"]),
 ]
@@ -127,7 +126,12 @@ IN_DATA: list[tuple[str, Edit, str, list[str]]] = [
         ["valeu", "value"],
     ),
     ("an expectation that does not hold", set_in("area", expect={"min_rows": 2}), "area", ["at least 2 rows"]),
-    ("a result that is empty", set_in("reach", params={"distance": -900}), "reach", ["empty"]),
+    (
+        "a result that is empty",
+        insert(0, name="some", op="filter", inputs="parcels", params={"where": "zone = 'sea'"}),
+        "some",
+        ["empty", "allow_empty"],
+    ),
 ]
 
 
@@ -161,7 +165,7 @@ COMMANDS: list[tuple[str, list[str], int, list[str]]] = [
     ("--set without a value", ["run", "plan.json", "--set", "reach.distance"], 2, ["reach.distance", "="]),
     ("--set of an unknown step", ["run", "plan.json", "--set", "reech.distance=1"], 2, ["reech", "reach"]),
     ("--set of an unknown parameter", ["run", "plan.json", "--set", "reach.distanc=1"], 2, ["distanc", "distance"]),
-    ("--set of a wrong value", ["run", "plan.json", "--set", "reach.distance=wide"], 2, ["distance"]),
+    ("--set of a wrong value", ["run", "plan.json", "--set", "reach.quad_segs=wide"], 2, ["quad_segs"]),
     ("a store of another kind", ["run", "plan.json", "--store", "ftp://somewhere"], 2, ["ftp", "s3://"]),
     ("a store without a bucket", ["run", "plan.json", "--store", "s3://"], 2, ["s3://bucket/prefix"]),
     ("a file for a store", ["run", "plan.json", "--store", "plan.json"], 2, ["plan.json", "folder"]),

@@ -1,0 +1,180 @@
+"""Pairs of rows that stand in a spatial relation, found by DuckDB's spatial join; and nearest rows.
+
+What always holds: as in the reference, pairs are sorted by the left's row and then by the right's, and rows of missing or
+empty geometry are in none. Where two engines' last digits could decide (a distance at the limit, the order of nearest
+rows), DuckDB finds the candidates and the reference's engine decides among those few.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from geocairn.backends.duckdb_connection import connection
+from geocairn.backends.duckdb_exchange import fetch, place_present, refuse_empty_parts, refuse_invalid
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+FUNCTIONS = {
+    "intersects": "ST_Intersects",
+    "within": "ST_Within",
+    "contains": "ST_Contains",
+    "contains_properly": "ST_ContainsProperly",
+    "overlaps": "ST_Overlaps",
+    "crosses": "ST_Crosses",
+    "touches": "ST_Touches",
+    "covers": "ST_Covers",
+    "covered_by": "ST_CoveredBy",
+    "equals": "ST_Equals",
+}
+"""DuckDB's functions for the predicates; `disjoint` is none that an index helps with, `dwithin` has a distance."""
+MARGIN = 1e-9
+"""Share of the largest coordinate by which two engines' distances may differ, generously."""
+
+
+def related_duckdb(
+    left: Array, right: Array, predicate: str, distance: float | None, where: str
+) -> tuple[Array, Array]:
+    """Return the positions of all pairs for which `left PREDICATE right` holds.
+
+    Raises
+    ------
+    CapabilityFailure : for invalid polygons, and for `dwithin` with geometries that have an empty part.
+    """
+    for values in (left, right):
+        refuse_invalid(values, where)
+        if predicate == "dwithin":
+            refuse_empty_parts(values, where)
+    with connection(where) as database:
+        place_present(database, "a", left, where)
+        place_present(database, "b", right, where)
+        if predicate == "dwithin" and distance is not None:
+            return _within_distance(database, left, right, distance)
+        found = fetch(
+            database,
+            f"SELECT a.row AS i, b.row AS j FROM a JOIN b ON {FUNCTIONS[predicate]}(a.g, b.g) ORDER BY i, j",  # noqa: S608
+        )
+    return found["i"], found["j"]
+
+
+def _within_distance(database: Any, left: Array, right: Array, distance: float) -> tuple[Array, Array]:
+    import numpy as np
+    import shapely
+
+    margin = _margin(left, right, distance)
+    found = fetch(
+        database,
+        "SELECT a.row AS i, b.row AS j, ST_Distance_GEOS(a.g, b.g) AS apart FROM "
+        "(SELECT row, g, ST_Expand(g, $1) AS reach FROM a) a JOIN b ON ST_Intersects_Extent(a.reach, b.g) "
+        "WHERE ST_DWithin_GEOS(a.g, b.g, $1) ORDER BY i, j",
+        [distance + margin],
+    )
+    first, second, apart = found["i"], found["j"], found["apart"]
+    holds = apart <= distance
+    close = np.flatnonzero(np.abs(apart - distance) <= margin)
+    if len(close):
+        # The side that the reference prepares: a prepared geometry measures by other steps.
+        one, other = left[first[close]], right[second[close]]
+        if len(left) > len(right):
+            one, other = other, one
+        shapely.prepare(one)
+        holds[close] = shapely.dwithin(one, other, distance)
+    return first[holds], second[holds]
+
+
+def nearest_duckdb(
+    left: Array, right: Array, count: int, max_distance: float | None, where: str
+) -> tuple[Array, Array, Array]:
+    """Return, for each left row, its `count` nearest right rows and their distances, as the reference orders them."""
+    import numpy as np
+    import shapely
+
+    from geocairn.operations.pairs import first_of_each
+    from geocairn.operations.parts import present
+
+    for values in (left, right):
+        refuse_invalid(values, where)
+        refuse_empty_parts(values, where)
+    if not present(left).any() or not present(right).any():
+        none = np.zeros(0, dtype="int64")
+        return none, none, np.zeros(0)
+    first, second = _candidates(left, right, count, max_distance, where)
+    distance = shapely.distance(left[first], right[second])
+    order = np.lexsort((second, distance, first))
+    first, second, distance = first[order], second[order], distance[order]
+    starts = np.flatnonzero(first_of_each(first))
+    rank = np.arange(len(first)) - np.repeat(starts, np.diff([*starts, len(first)]))
+    keep = rank < count
+    if max_distance is not None:
+        keep &= distance <= max_distance
+    return first[keep], second[keep], distance[keep]
+
+
+def _candidates(
+    left: Array, right: Array, count: int, max_distance: float | None, where: str
+) -> tuple[Array, Array]:
+    """Return pairs among which each left row's `count` nearest are, with all that are as far as the last of them.
+
+    The reach of the rows that have too few doubles until they have enough.
+    """
+    import numpy as np
+    import shapely
+
+    from geocairn.operations.parts import present
+
+    active = np.flatnonzero(present(left))
+    wanted = min(count, int(present(right).sum()))
+    xmin, ymin, xmax, ymax = shapely.total_bounds(right)
+    spacing = np.hypot(xmax - xmin, ymax - ymin) * np.sqrt(wanted / int(present(right).sum())) / 2
+    to_all = shapely.distance(left[active], shapely.box(xmin, ymin, xmax, ymax))
+    furthest = np.inf if max_distance is None else max_distance + _margin(left, right, max_distance)
+    margin = _margin(left, right, 0.0)
+    reach = np.minimum(to_all + spacing + margin, furthest)
+    found: list[tuple[Array, Array]] = []
+    with connection(where) as database:
+        place_present(database, "a", left, where)
+        place_present(database, "b", right, where)
+        while len(active):
+            final = reach >= furthest
+            pairs = _within_reach(database, active, reach, final, wanted, margin)
+            found.append((pairs["i"], pairs["j"]))
+            going = ~(final | np.isin(active, pairs["i"]))
+            active, reach = active[going], np.minimum(reach[going] * 2, furthest)
+    return np.concatenate([item[0] for item in found]), np.concatenate([item[1] for item in found])
+
+
+def _within_reach(
+    database: Any, rows: Array, reach: Array, final: Array, wanted: int, margin: float
+) -> dict[str, Array]:
+    """Return the pairs of the rows that have `wanted` partners well within their reach, or whose reach is final.
+
+    Partners further than the last wanted one are left out, but for those at its distance within the margin.
+    """
+    import pyarrow as pa
+
+    database.register("reaches", pa.table({"row": rows, "reach": reach, "final": final}))
+    found = fetch(
+        database,
+        "WITH near AS (SELECT a.row AS i, b.row AS j, ST_Distance_GEOS(a.g, b.g) AS apart, reach, final FROM "
+        "(SELECT a.row, g, reach, final, ST_Expand(g, reach) AS box FROM a JOIN reaches ON a.row = reaches.row) a "
+        "JOIN b ON ST_Intersects_Extent(a.box, b.g)), "
+        "ranked AS (SELECT *, row_number() OVER (PARTITION BY i ORDER BY apart, j) AS rank FROM near "
+        "WHERE apart <= reach), "
+        "limited AS (SELECT *, max(apart) FILTER (rank = $1) OVER (PARTITION BY i) + $2 AS last FROM ranked) "
+        "SELECT i, j FROM limited WHERE (last <= reach AND apart <= last) OR "
+        "(final AND (last IS NULL OR last > reach)) ORDER BY i, j",
+        [wanted, margin],
+    )
+    database.unregister("reaches")
+    return found
+
+
+def _margin(left: Array, right: Array, distance: float) -> float:
+    """Return how far two engines' distances may lie apart, for coordinates and distances of this size."""
+    import numpy as np
+    import shapely
+
+    bounds = np.concatenate([shapely.total_bounds(left), shapely.total_bounds(right), [distance, 1e-12]])
+    return float(np.nanmax(np.abs(bounds)) * MARGIN)
