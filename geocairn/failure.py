@@ -199,8 +199,8 @@ _ERRNOS: dict[int, FailureClass] = {
     errno.ENFILE: _F,
 }
 
-# Exception types by qualified name, so that no library is imported to recognise its exceptions. The first name along the
-# type's bases that is listed decides, hence a subclass may differ from its base.
+# Exception types by qualified name, so that no library is imported to recognise its exceptions. The first name along
+# the type's bases that is listed decides, hence a subclass may differ from its base.
 _TYPES: dict[str, tuple[FailureClass, str]] = {
     "builtins.MemoryError": (_C, "out of memory"),
     "builtins.TimeoutError": (_T, "time-out"),

@@ -99,7 +99,7 @@ class _Walk:
     def _module(self, module: types.ModuleType, name: str) -> Any:
         if self.own(module.__name__):
             raise self._unknown(name, f"the module {module.__name__} is used as a whole")
-        return ["module", module.__name__]
+        return ["installed", module.__name__]
 
     def _callable(self, value: Any, name: str) -> Any:
         if isinstance(value, functools.partial):

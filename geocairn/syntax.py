@@ -105,21 +105,34 @@ def _function_of(member: Any) -> Any | None:
 
 
 def canonical_tree(node: ast.AST) -> Any:
-    """Return a syntax tree as plain lists, alike in every version of Python: empty and absent parts are left out."""
-    parts: dict[str, Any] = {}
-    if isinstance(node, ast.JoinedStr):  # of which Python 3.12 has empty pieces that others leave out
-        pieces = [piece for piece in node.values if not (isinstance(piece, ast.Constant) and piece.value == "")]
-        node = ast.JoinedStr(values=pieces)
-    for name, value in ast.iter_fields(node):
-        if name in _LEFT_OUT or value is None or value == []:
-            continue
-        if isinstance(value, ast.AST):
-            parts[name] = canonical_tree(value)
-        elif isinstance(value, list):
-            parts[name] = [canonical_tree(item) if isinstance(item, ast.AST) else item for item in value]
-        else:
-            parts[name] = [type(value).__name__, _constant(value)]
-    return [type(node).__name__, parts]
+    """Return a syntax tree as plain lists, alike in every version of Python: empty and absent parts are left out.
+
+    So are imports of what is used: it counts by what it leads to, as an import at the head of a module does.
+    """
+    read = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load)}
+
+    def plain(current: ast.AST) -> Any:
+        parts: dict[str, Any] = {}
+        if isinstance(current, ast.JoinedStr):  # of which Python 3.12 has empty pieces that others leave out
+            pieces = [item for item in current.values if not (isinstance(item, ast.Constant) and item.value == "")]
+            current = ast.JoinedStr(values=pieces)
+        for name, value in ast.iter_fields(current):
+            if isinstance(value, list):
+                value = [plain(item) if isinstance(item, ast.AST) else item for item in value if not used(item)]
+            if name in _LEFT_OUT or value is None or value == []:
+                continue
+            if isinstance(value, ast.AST):
+                parts[name] = plain(value)
+            else:
+                parts[name] = value if isinstance(value, list) else [type(value).__name__, _constant(value)]
+        return [type(current).__name__, parts]
+
+    def used(item: Any) -> bool:
+        if not isinstance(item, ast.Import | ast.ImportFrom):
+            return False
+        return all((alias.asname or alias.name.partition(".")[0]) in read for alias in item.names)
+
+    return plain(node)
 
 
 def _constant(value: Any) -> str:

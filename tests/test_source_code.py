@@ -185,6 +185,17 @@ def test_a_helper_in_another_module_is_found_however_it_is_called(project, use):
     assert project.version(use, other="def helper(x):\n    return x + 2") != before
 
 
+def test_where_a_helper_is_imported_from_is_no_matter_and_an_import_for_its_effect_is(project):
+    inner = "def f(x):\n    from PROJECT.other import helper\n    import math as m\n    return helper(x) + m.pi"
+    outer = "import math as m\nfrom PROJECT.third import helper\ndef f(x):\n    return helper(x) + m.pi"
+    text = "def helper(x):\n    return x + 1"
+    before = project.version(inner, other=text)
+    assert project.version(outer, third=text) == before
+    assert project.version(inner.replace("math as m", "cmath as m"), other=text) != before
+    for_its_effect = inner.replace("    import math", "    import PROJECT.third\n    import math")
+    assert project.version(for_its_effect, other=text, third="") != before
+
+
 def test_decorators_count_in_what_they_do_and_what_they_are_told(project):
     text = """
     import functools

@@ -1,9 +1,10 @@
 """What a backend claims: which operations, and with which parameters.
 
-A backend claims an operation by registering an implementation (`claimed`), and may state a limit: parameters with which
-it does not give the reference's answer. What depends on the data (a kind of geometry, M values, an invalid polygon) shows
-only when it runs, as a CapabilityFailure, from which recovery goes on to the next backend. A backend that is not
-installed claims all the same, and says when used what to install: so a plan means the same on every machine.
+A backend claims an operation by registering an implementation (`claimed`), and may state a limit: parameters with
+which it does not give the reference's answer. What depends on the data (a kind of geometry, M values, an invalid
+polygon) shows only when it runs, as a CapabilityFailure, from which recovery goes on to the next backend. A backend
+that is not installed claims all the same, and says when used what to install: so a plan means the same on every
+machine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ Limit = Callable[[Any], str | None]
 """From the parameters (as attributes) to the reason why they are not claimed, or None."""
 
 _limits: dict[tuple[str, str], Limit] = {}
+_tolerances: dict[tuple[str, str], float] = {}
 
 
 def claims(operation: Operation, parameters: Any, backend: str = "duckdb") -> bool:
@@ -49,10 +51,24 @@ def refusal(operation: Operation, parameters: Any, backend: str = "duckdb") -> s
     return limit(model) if limit is not None else None
 
 
-def claimed(operation: Operation, backend: str, *, limit: Limit | None = None) -> Callable[[Compute], Compute]:
+def tolerance(operation: Operation, backend: str = "duckdb") -> float:
+    """Return how far a backend's coordinates and measures may lie from the reference's, as a share of their size.
+
+    After normalisation, vertex by vertex; 0 where it must give the very same.
+    """
+    return _tolerances.get((operation.name, backend), 0.0)
+
+
+def claimed(
+    operation: Operation, backend: str, *, tolerance: float = 0.0, limit: Limit | None = None
+) -> Callable[[Compute], Compute]:
     """Register a function as a backend's implementation, for all parameters but those that `limit` names.
 
     The function is called only with what it claims: anything else raises CapabilityFailure before it.
+
+    Parameters
+    ----------
+    tolerance : how far its coordinates and measures may lie from the reference's, as a share of their size.
     """
 
     def register(function: Compute) -> Compute:
@@ -71,6 +87,7 @@ def claimed(operation: Operation, backend: str, *, limit: Limit | None = None) -
 
         if limit is not None:
             _limits[operation.name, backend] = limit
+        _tolerances[operation.name, backend] = tolerance
         return implements(operation, backend)(computed)
 
     return register

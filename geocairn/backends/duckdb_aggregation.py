@@ -6,14 +6,13 @@ made by the reference, from its own columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from geocairn.backends.claims import claimed
 from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import fetch, place, refuse_rows, shapes
 from geocairn.backends.duckdb_pairs import related_duckdb
-from geocairn.operations.aggregation import NO_AGGREGATES, _summed, _weights, count_points, dissolve
+from geocairn.operations.aggregation import NO_AGGREGATES, Aggregates, _summed, _weights, count_points, dissolve
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +63,7 @@ def dissolve_duckdb(
     layer: GeoDataFrame,
     *,
     by: list[str] | None = None,
-    aggregates: Mapping[str, list[str]] = NO_AGGREGATES,
+    aggregates: Aggregates = NO_AGGREGATES,
     keep_null_keys: bool = True,
     method: Literal["unary", "coverage"] = "unary",
     grid_size: float | None = None,
@@ -91,9 +90,7 @@ def dissolve_duckdb(
     kinds = dimensions(values)[order]
     if _mixed(kinds, codes[order], len(table)):
         return dissolve.function(layer, **asked)  # which says so
-    return assemble(
-        table, geometry_name(layer), united(values[order], codes[order], len(table), "dissolve"), layer.crs
-    )
+    return assemble(table, geometry_name(layer), united(values[order], codes[order], len(table), "dissolve"), layer.crs)
 
 
 def _mixed(kinds: Array, codes: Array, count: int) -> bool:

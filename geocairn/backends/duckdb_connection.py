@@ -1,8 +1,9 @@
 """A connection to DuckDB with its spatial extension: in memory, within a memory limit, spilling to a folder.
 
-What always holds: nothing is downloaded where the extension is installed as a package; once it is loaded, SQL can reach
-neither files nor the network and no setting can be changed; DuckDB's errors leave as failures with a class and a remedy.
-The limit is for the process: all threads share one database, each with its own connection and its own tables.
+What always holds: nothing is downloaded where the extension is installed as a package; once it is loaded, SQL can
+reach neither files nor the network and no setting can be changed; DuckDB's errors leave as failures with a class and
+a remedy. The limit is for the process: all threads share one database, each with its own connection and its own
+tables.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from typing import Any
 from geocairn.failure import CapabilityFailure, Failure, FatalFailure, InputFailure
 
 MEMORY_VARIABLE = "GEOCAIRN_DUCKDB_MEMORY"
-"""How much memory DuckDB may take in this process, such as `2GB`; beyond it, it spills to disk. DuckDB's own default (80 %
-of the machine's) where it is not set. What GEOS takes for single geometries is not counted."""
+"""How much memory DuckDB may take in this process, such as `2GB`; beyond it, it spills to disk. DuckDB's own default
+(80 % of the machine's) where it is not set. What GEOS takes for single geometries is not counted."""
 SPILL_VARIABLE = "GEOCAIRN_DUCKDB_SPILL"
 """The folder in which a folder to spill to is made; the system's for temporary files where it is not set."""
 THREADS = 2
@@ -38,8 +39,8 @@ def connection(where: str = "duckdb") -> Iterator[Any]:
 
     Raises
     ------
-    CapabilityFailure : when DuckDB or its extension is not installed, when its memory did not suffice, and for errors of
-        the engine.
+    CapabilityFailure : when DuckDB or its extension is not installed, when its memory did not suffice, and for errors
+        of the engine.
     InputFailure : when GEOS gives up on a geometry, as it does in the reference.
     FatalFailure : when the disk is full, or a setting is wrong.
     """
@@ -76,7 +77,7 @@ def _database(process: int, memory: str | None, spill: str | None) -> Any:
             f"DuckDB has no folder to spill to ({error})", remedy=f"correct the setting {SPILL_VARIABLE}"
         ) from error
     atexit.register(_remove, folder, process)
-    settings = {
+    settings: dict[str, str | bool | int | float | list[str]] = {
         "threads": THREADS,
         "temp_directory": folder,
         "autoinstall_known_extensions": False,

@@ -1,8 +1,8 @@
 """Geometry and numbers into DuckDB and back, as Arrow: only these pass through it, and the rest stays in the frame.
 
-What always holds: a row is known by its number in the layer, so that attributes are taken from the reference's frame and
-no type can change; missing geometries are NULL. What DuckDB would not give back as it came (M values, linear rings,
-coordinates that are not finite) is refused at the door.
+What always holds: a row is known by its number in the layer, so that attributes are taken from the reference's frame
+and no type can change; missing geometries are NULL. What DuckDB would not give back as it came (M values, linear
+rings, coordinates that are not finite) is refused at the door.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ _LINEAR_RING = 2
 _REMEDY = "use backend geopandas for this step"
 
 
-def place(database: Any, name: str, values: Array, where: str, rows: Array | None = None, **columns: Array) -> None:
+def place(database: Any, name: str, values: Array, where: str, rows: Array | None = None, **columns: Any) -> None:
     """Make a table of geometries: `row`, `g`, and the further columns.
 
     Parameters
     ----------
     rows : the geometries' numbers in their layer; from 0 where not given.
+    columns : further columns, as Arrow or numpy arrays.
 
     Raises
     ------
@@ -40,11 +41,11 @@ def place(database: Any, name: str, values: Array, where: str, rows: Array | Non
     arrays = {
         "row": pa.array(numbers, pa.int64()),
         "wkb": pa.array(shapely.to_wkb(values, flavor="iso"), pa.large_binary()),
-        **{key: pa.array(column) for key, column in columns.items()},
+        **{key: column if isinstance(column, pa.Array) else pa.array(column) for key, column in columns.items()},
     }
     database.register("incoming", pa.table(arrays))
     database.execute(
-        f"CREATE TEMP TABLE {name} AS SELECT * EXCLUDE (wkb), ST_GeomFromWKB(wkb) AS g FROM incoming"  # noqa: S608 - a name of ours
+        f"CREATE TEMP TABLE {name} AS SELECT * EXCLUDE (wkb), ST_GeomFromWKB(wkb) AS g FROM incoming"  # noqa: S608
     )
     database.unregister("incoming")
 
@@ -107,9 +108,7 @@ def refuse_rows(mask: Array, what: str, where: str, rows: Array | None = None) -
             full = np.zeros(int(rows.max()) + 1, dtype=bool)
             full[rows[mask]] = True
             mask = full
-        raise CapabilityFailure(
-            f"backend duckdb does not take {what}: {name_rows(mask)}", where=where, remedy=_REMEDY
-        )
+        raise CapabilityFailure(f"backend duckdb does not take {what}: {name_rows(mask)}", where=where, remedy=_REMEDY)
 
 
 def refuse_invalid(values: Array, where: str) -> None:

@@ -158,7 +158,8 @@ def make_valid_duckdb(
 
     Raises
     ------
-    CapabilityFailure : for another method, and for coordinates that are not finite, which the reference refuses as well.
+    CapabilityFailure : for another method, and for coordinates that are not finite, which the reference refuses as
+        well.
     """
     import numpy as np
     import shapely

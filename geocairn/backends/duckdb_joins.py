@@ -1,6 +1,7 @@
 """Relations between two layers by DuckDB's spatial join: spatial_join, nearest_join, spatial_filter.
 
-What always holds: DuckDB finds which rows go together; rows, columns and types are then made as the reference makes them.
+What always holds: DuckDB finds which rows go together; rows, columns and types are then made as the reference makes
+them.
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ def spatial_join_duckdb(
     from geocairn.operations.pairs import first_of_each
 
     table = _right_table(right, columns, "spatial_join")
-    first, second = related_duckdb(
-        geometry_values(left), geometry_values(right), predicate, distance, "spatial_join"
-    )
+    first, second = related_duckdb(geometry_values(left), geometry_values(right), predicate, distance, "spatial_join")
     if match == "first":
         chosen = first_of_each(first)
         first, second = first[chosen], second[chosen]

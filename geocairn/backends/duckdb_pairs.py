@@ -1,8 +1,8 @@
 """Pairs of rows that stand in a spatial relation, found by DuckDB's spatial join; and nearest rows.
 
-What always holds: as in the reference, pairs are sorted by the left's row and then by the right's, and rows of missing or
-empty geometry are in none. Where two engines' last digits could decide (a distance at the limit, the order of nearest
-rows), DuckDB finds the candidates and the reference's engine decides among those few.
+What always holds: as in the reference, pairs are sorted by the left's row and then by the right's, and rows of
+missing or empty geometry are in none. Where two engines' last digits could decide (a distance at the limit, the order
+of nearest rows), DuckDB finds the candidates and the reference's engine decides among those few.
 """
 
 from __future__ import annotations
@@ -112,9 +112,7 @@ def nearest_duckdb(
     return first[keep], second[keep], distance[keep]
 
 
-def _candidates(
-    left: Array, right: Array, count: int, max_distance: float | None, where: str
-) -> tuple[Array, Array]:
+def _candidates(left: Array, right: Array, count: int, max_distance: float | None, where: str) -> tuple[Array, Array]:
     """Return pairs among which each left row's `count` nearest are, with all that are as far as the last of them.
 
     The reach of the rows that have too few doubles until they have enough.

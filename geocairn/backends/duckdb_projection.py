@@ -56,9 +56,7 @@ def reproject_duckdb(
     from geocairn.operations.transformation import parse_crs
 
     # The reference's own checks of the two CRS, column by column, on no rows at all.
-    reproject.function(
-        layer.iloc[:0], crs=crs, source_crs=source_crs, accuracy=accuracy, allow_ballpark=allow_ballpark
-    )
+    reproject.function(layer.iloc[:0], crs=crs, source_crs=source_crs, accuracy=accuracy, allow_ballpark=allow_ballpark)
     target = parse_crs(crs, "reproject")
     stated = parse_crs(source_crs, "reproject") if source_crs is not None else None
     active = geometry_name(layer)

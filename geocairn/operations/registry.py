@@ -31,6 +31,9 @@ THEMES = (
     "tessellation",
 )
 
+BACKENDS = "geocairn.backends"
+"""The package that says, when imported, which operations the other backends claim; it loads no engine."""
+
 
 class Operations(Mapping[str, Operation]):
     """All operations by name, found when first asked for."""
@@ -40,6 +43,7 @@ class Operations(Mapping[str, Operation]):
         found: dict[str, Operation] = {}
         for theme in THEMES:
             found.update(_operations_of(importlib.import_module(f"geocairn.operations.{theme}")))
+        importlib.import_module(BACKENDS)
         for entry in entry_points(group=ENTRY_POINT_GROUP):
             target = entry.load()
             declared = {target.name: target} if isinstance(target, Operation) else _operations_of(target)

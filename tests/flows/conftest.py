@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from fault_proxy import FaultProxy
 from forked_runs import Ended, Interference, Running, Runs
 from s3_server import ACCESS_KEY, SECRET_KEY
 from seven_steps import STEPS, make_data, plan, step_of, write_plan
 
 from geocairn.flows import local_server
-from geocairn.s3 import S3Settings
+from geocairn.s3 import S3Settings, client
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.opening import open_store
 
@@ -231,14 +232,31 @@ def finished_once(runs: Runs, made_data: Path, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture
-def finished(
-    finished_once: Finished, runs: Runs, own_cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> Chain:
+def finished(finished_once: Finished, runs: Runs, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Chain:
     """The chain of seven steps on a folder store, just when its first run has ended."""
     shutil.rmtree(finished_once.place)
     shutil.copytree(finished_once.kept, finished_once.place)
     place = finished_once.place
     return Chain(place, str(place / "store"), None, runs, {"GEOCAIRN_CACHE": str(own_cache)}, monkeypatch)
+
+
+@pytest.fixture
+def finished_on_s3(
+    finished: Chain,
+    fault_proxy: FaultProxy,
+    proxied_settings: S3Settings,
+    s3_settings: S3Settings,
+    s3_bucket: str,
+) -> Chain:
+    """The same, with its store on S3 behind the fault proxy: a store is the same wherever its objects lie."""
+    folder = finished.path("store")
+    for path in sorted(folder.rglob("*")):
+        key = str(path.relative_to(folder))
+        if path.is_file() and not key.startswith("."):
+            client(s3_settings).put_object(Bucket=s3_bucket, Key=f"store/{key}", Body=path.read_bytes())
+    finished.store_url, finished.settings = f"s3://{s3_bucket}/store", proxied_settings
+    finished.environment |= s3_environment(proxied_settings)
+    return finished
 
 
 @pytest.fixture

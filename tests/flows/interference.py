@@ -1,4 +1,4 @@
-"""What a test does to a run from inside its process: write down what it does, kill it, slow it, fail it, change its sources.
+"""What a test does to a run from inside its process: write down what it does, kill it, slow it, fail it, and so on.
 
 Each function is called in the process of the run before the command line starts, and puts something in the place of a
 part of the product; the product knows nothing of it. `watch` is always on.

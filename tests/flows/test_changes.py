@@ -28,7 +28,10 @@ def test_a_parameter_of_step_two_costs_the_steps_two_to_seven(finished: Chain, r
     assert because["sites_m"] == []
     ended = finished.run()
     assert ended.computed == AFTER_REACH
-    assert ended.did("read") == ["parcels.shp", "districts.gpkg"] or ended.did("read") == ["districts.gpkg", "parcels.shp"]
+    assert ended.did("read") == ["parcels.shp", "districts.gpkg"] or ended.did("read") == [
+        "districts.gpkg",
+        "parcels.shp",
+    ]
     assert ended.did("load") == ["sites_m"]  # of what is reused only what a step takes is fetched
     assert {step["name"]: step.get("because") for step in ended.answer["steps"]}["reach"] == because["reach"]
     outputs = finished.outputs()
@@ -278,9 +281,7 @@ def test_a_source_that_changes_at_every_read_is_given_up(folder_chain: Chain, tm
         path = tmp_path / f"{number}.csv"
         path.write_text(sites.read_text() + f"more{number},15.0,49.7\n")
         contents.append(str(path))
-    ended = folder_chain.run(
-        code=3, interference=[("change_before_read", {"path": str(sites), "contents": contents})]
-    )
+    ended = folder_chain.run(code=3, interference=[("change_before_read", {"path": str(sites), "contents": contents})])
     assert ended.answer["status"] == "needs_input"
     failure = ended.answer["failure"]
     assert failure["class"] == "input"

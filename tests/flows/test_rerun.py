@@ -91,7 +91,7 @@ def test_the_unchanged_rerun_and_status_load_neither_prefect_nor_geopandas(finis
     program = (
         "import atexit, json, sys\n"
         "def tell():\n"
-        "    heavy = {'prefect', 'geopandas', 'shapely', 'pandas', 'numpy', 'pyarrow', 'pyogrio', 'pyproj', 'boto3', 's3fs'}\n"
+        "    heavy = {'prefect', 'geopandas', 'shapely', 'pandas', 'numpy', 'pyarrow', 'pyogrio', 'pyproj', 'boto3'}\n"
         "    print(json.dumps(sorted(heavy & set(sys.modules))), file=sys.stderr)\n"
         "atexit.register(tell)\n"
         "from geocairn.flows.command_line import main\n"

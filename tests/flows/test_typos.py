@@ -50,7 +50,11 @@ def insert(position: int, **step: Any) -> Edit:
 WRONG_PLANS: list[tuple[str, Edit, list[str]]] = [
     ("unknown operation", set_in("reach", op="bufer"), ["reach", "'bufer'", "buffer"]),
     ("misspelt parameter", set_in("reach", params={"distanse": 900}), ["reach", "distanse", "distance"]),
-    ("parameter of a wrong type", set_in("reach", params={"distance": 9, "quad_segs": "many"}), ["reach", "params.quad_segs"]),
+    (
+        "parameter of a wrong type",
+        set_in("reach", params={"distance": 9, "quad_segs": "many"}),
+        ["reach", "params.quad_segs"],
+    ),
     ("missing parameter", set_in("sites_m", params={}), ["sites_m", "crs"]),
     ("value that is none of the choices", set_in("covered", params={"how": "intersect"}), ["covered", "intersect"]),
     ("unknown input", set_in("area", inputs="reech"), ["area", "'reech'", "reach"]),

@@ -66,7 +66,8 @@ def test_a_lease_is_freed_on_the_way_out_and_no_death_is_counted(
     assert leases(place / ".geocairn") == [], told
     assert len(records(place / ".geocairn")) == (0 if how == "call" else 1)
 
-    assert records(place / ".geocairn") == [again(place, how)]
+    made = again(place, how)
+    assert records(place / ".geocairn") == [made]
     assert leases(place / ".geocairn") == []
 
 

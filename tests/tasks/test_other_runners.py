@@ -20,32 +20,19 @@ from geocairn.tasks import buffer, overlay, read_layer, reproject, step
 
 pytestmark = pytest.mark.prefect_server
 
-Runner = Callable[[], Any]
-
 
 @pytest.fixture(scope="module")
-def dask_address(prefect_api: str) -> Iterator[str]:
-    """A Dask cluster of two processes on loopback, which import what tests import."""
-    pytest.importorskip("prefect_dask")
+def dask_runner(prefect_api: str) -> Iterator[Any]:
+    """A task runner on a Dask cluster of two processes on loopback, which import what tests import."""
+    prefect_dask = pytest.importorskip("prefect_dask")
     from distributed import LocalCluster
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
         with LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
         ) as cluster:
-            yield cluster.scheduler_address
-
-
-@pytest.fixture(params=["processes", "dask"])
-def runner(request: pytest.FixtureRequest) -> Runner:
-    """Makes a task runner whose tasks run in other processes."""
-    if request.param == "processes":
-        return lambda: ProcessPoolTaskRunner(max_workers=2)
-    address = request.getfixturevalue("dask_address")
-    from prefect_dask import DaskTaskRunner
-
-    return lambda: DaskTaskRunner(address=address)
+            yield prefect_dask.DaskTaskRunner(address=cluster.scheduler_address)
 
 
 @pytest.fixture
@@ -63,33 +50,51 @@ def chain_flow(place: Path, **options: Any) -> Any:
     """Return the design's flow with every step submitted."""
 
     @flow(**options)
-    def covered() -> Checkpoint:
-        counties = reproject.submit(read_layer.submit(str(place / "counties.gpkg")), crs="EPSG:5070")
-        cities = reproject.submit(read_layer.submit(str(place / "cities.geojson")), crs="EPSG:5070")
+    def covered() -> tuple[Checkpoint, list[str]]:
+        sources = [read_layer.submit(str(place / name)) for name in ("counties.gpkg", "cities.geojson")]
+        counties, cities = (reproject.submit(source, crs="EPSG:5070") for source in sources)
         reach = buffer.submit(cities, distance=50_000)
-        made: Checkpoint = overlay.submit(counties, reach, how="intersection").result()
-        return made
+        made = overlay.submit(counties, reach, how="intersection")
+        made.wait()
+        return made.result(), [future.state.name for future in (*sources, counties, cities, reach, made)]
 
     return covered
 
 
-def test_the_chain_runs_in_other_processes_under_the_same_fingerprints(
-    place: Path, runner: Runner, on_store: Callable[[Any], Any]
+def test_the_chain_runs_on_dask_under_the_same_fingerprints(
+    place: Path, dask_runner: Any, on_store: Callable[[Any], Any]
 ) -> None:
-    there: Any = on_store(chain_flow(place, task_runner=runner()))(return_state=True)
-    assert there.result().facts.rows == 4
+    made, states = on_store(chain_flow(place, task_runner=dask_runner))()
+    assert made.facts.rows == 4
+    assert states == ["Completed"] * 6
     kept = records(place / "store")
     assert len(kept) == 6
-    again: Any = on_store(chain_flow(place, task_runner=runner()))(return_state=True)
-    assert state_names(again, 6) == ["Cached"] * 6
-    here: Any = on_store(chain_flow(place))(return_state=True)
-    assert state_names(here, 6) == ["Cached"] * 6
-    assert here.result() == there.result()
+    assert on_store(chain_flow(place, task_runner=dask_runner))() == (made, ["Cached"] * 6)
+    state: Any = on_store(chain_flow(place))(return_state=True)
+    assert state.result() == (made, ["Cached"] * 6)
+    assert state_names(state, 6) == ["Cached"] * 6
     assert records(place / "store") == kept
 
 
-def test_the_hook_frames_own_steps_and_options_work_there(
-    place: Path, runner: Runner, on_store: Callable[[Any], Any]
+def test_a_step_runs_in_a_process_pool(place: Path) -> None:
+    """The default store is that of the process that runs the flow, as it is for a step in a thread."""
+    counter = place / "calls"
+
+    @flow(task_runner=ProcessPoolTaskRunner(max_workers=1))
+    def there() -> Checkpoint:
+        made: Checkpoint = flaky_step.submit(metric(), counter=str(counter), fails=1).result()
+        return made
+
+    made = there()
+    assert made.attempts == 2
+    assert processes(str(counter)).isdisjoint({os.getpid()})
+    assert records(place / ".geocairn") == [made.fingerprint]
+    state: Any = flaky_step(metric(), counter=str(counter), fails=1, return_state=True)
+    assert (state.name, state.result()) == ("Cached", made)
+
+
+def test_the_hook_frames_own_steps_and_options_work_on_dask(
+    place: Path, dask_runner: Any, on_store: Callable[[Any], Any]
 ) -> None:
     counter = place / "calls"
 
@@ -99,7 +104,7 @@ def test_the_hook_frames_own_steps_and_options_work_there(
 
     closure = step(local, step_name="local")
 
-    @flow(task_runner=runner())
+    @flow(task_runner=dask_runner)
     def several() -> list[Checkpoint]:
         tried = flaky_step.with_options(retries=2).submit(metric(), counter=str(counter), fails=1)
         rerouted = flaky_step.submit(tried, counter=str(counter), fails=100, failure="capability")
@@ -116,15 +121,16 @@ def test_the_hook_frames_own_steps_and_options_work_there(
         {entry.fingerprint for entry in (tried, rerouted, last, first, second)}
     )
     assert open_store(place / "store").load(last)["n"].tolist() == [5, 6, 7]
-    assert closure(never, add=5).fingerprint == last.fingerprint  # the same code, the same version
+    here = closure.with_options(result_storage=CheckpointStoreBlock(url=str(place / "store")))
+    assert here(never, add=5) == last  # the same code has the same version
 
 
 def test_all_processes_of_a_run_hold_a_source_to_one_version(
-    place: Path, runner: Runner, on_store: Callable[[Any], Any]
+    place: Path, dask_runner: Any, on_store: Callable[[Any], Any]
 ) -> None:
     source = place / "cities.geojson"
 
-    @flow(task_runner=runner())
+    @flow(task_runner=dask_runner)
     def twice() -> set[str]:
         found = {read_layer.submit(str(source)).result().fingerprint}
         points().iloc[::-1].to_file(source)
