@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from geocairn.canonical import digest
 from geocairn.checkpoint import SCHEME
 from geocairn.operations.contract import Operation
+from geocairn.operations.registry import operations
 from geocairn.source_code import code_version
 
 EXCLUDED_STEP_FIELDS: dict[str, str] = {
@@ -81,6 +82,7 @@ def source_record(
             record[name] = _value(getattr(source, name))
     record["uri"] = None if is_content else canonical_uri
     record["scope"] = scope_of(source, scope)
+    record["reader"] = operation_version(operations["read_layer"])
     return record
 
 
@@ -105,6 +107,7 @@ def publication_record(parameters: BaseModel, target: str, inputs: InputPrints) 
     return {
         "scheme": SCHEME,
         "kind": "publication",
+        "writer": operation_version(operations["write_layer"]),
         "target": target,
         "params": params,
         "inputs": dict(inputs),

@@ -15,6 +15,7 @@ def real_server() -> Iterator[str]:
     """Yield the URL of a healthy server's API, with this process's Prefect and its children set to use it."""
     server, _ = local_server.launch()
     local_server.wait_until_healthy(server, 180)
+    from prefect.events.worker import EventsWorker
     from prefect.settings import PREFECT_API_URL, PREFECT_LOGGING_TO_API_ENABLED, temporary_settings
 
     try:
@@ -23,5 +24,6 @@ def real_server() -> Iterator[str]:
             patch.setenv("PREFECT_LOGGING_TO_API_ENABLED", "false")
             with temporary_settings({PREFECT_API_URL: server.url, PREFECT_LOGGING_TO_API_ENABLED: False}):
                 yield server.url
+                EventsWorker.drain_all(timeout=20)
     finally:
         local_server.stop()

@@ -45,10 +45,10 @@ def test_golden_fingerprints():
         step_print("overlay", {"how": "union"}, {"left": INPUT, "right": SECOND}, on_invalid="repair")
         == "25061ec993a92fabb1eea9ad5df6f4d54884a162c293688647c9e06a0b15d36e"
     )
-    assert source_print() == "d98fa55b3d321b7eab7a2089497ebca961dc9a418c46bdef871b5056949cafa2"
+    assert source_print() == "eba3a33b94181af2c6800c8b30c32cbd2dce135c65d017f2ce2d3a17c502e23d"
     assert (
         source_print(version="s3:1/2/3", is_content=False, uri="s3+aws/b/k", public=True)
-        == "dbb4332115f7cba1d2ac13e4e10ae1f7e45fdbf0417b555f23367b7db17ccc10"
+        == "ca2258d7e826dbf888f3c74774053d65706c6a3d3408b238e94f4b1c04744db2"
     )
 
 
@@ -272,3 +272,20 @@ def test_downstream_changes_and_siblings_do_not(distance):
     assert later[0] == before[0]
     assert later[1] != before[1]
     assert later[2] != before[2]
+
+
+@pytest.mark.parametrize("name", ["read_layer", "write_layer"])
+def test_a_new_reader_or_writer_makes_what_it_read_or_wrote_stale(name, monkeypatch):
+    import dataclasses
+
+    write = operations["write_layer"].normalise({"uri": "a.gpkg"})
+
+    def both():
+        return source_print(), fingerprint(publication_record(write, "/a.gpkg", {"layer": INPUT}))
+
+    before = both()
+    newer = dataclasses.replace(operations[name], version=99)
+    monkeypatch.setitem(operations._found, name, newer)
+    after = both()
+    changed = [old != new for old, new in zip(before, after, strict=True)]
+    assert changed == [name == "read_layer", name == "write_layer"]
