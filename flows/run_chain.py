@@ -79,7 +79,8 @@ def run_chain(
     """
     started = time.time()
     context = FlowRunContext.get()
-    assert context is not None and context.flow_run is not None
+    assert context is not None
+    assert context.flow_run is not None
     storage = context.result_store.result_storage
     block = storage if isinstance(storage, CheckpointStoreBlock) else default_block()
     workspace = block.workspace()

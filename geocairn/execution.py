@@ -102,6 +102,8 @@ class Run:
     """What the plan that is run says of its results, by fingerprint; see `geocairn.lineage.planned`."""
     pins: dict[str, PinnedSource] = field(default_factory=dict)
     """Sources whose version this run has resolved, by what is read."""
+    keeps: bool = False
+    """Whether the store keeps something for this run alone."""
     rewinds: bool = False
     """Whether a lost layer is computed again where it is missed (a flow in Python), and not decided again (a plan)."""
     known: dict[str, Checkpoint] = field(default_factory=dict)
@@ -166,6 +168,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
                 ttl=dt.timedelta(seconds=seconds) if seconds is not None else None,
             )
         else:
+            run.keeps = True
             checkpoint = store.put_run_layer(run.run_id, call.fingerprint, passed.layer, draft)
     run.computed.add(call.fingerprint)
     run.hand_over.put(call.fingerprint, passed.layer)

@@ -35,7 +35,7 @@ from geocairn.workspace import Workspace, default_store
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _registered: dict[str, Run] = {}
-_runs: dict[tuple[str, str], Run] = {}
+_runs: dict[tuple[str, str], FlowRun] = {}
 _ended: list[tuple[tuple[str, str], bool]] = []
 """Runs whose flow run is gone, and whether what is kept for them alone is ours to remove."""
 _hand_over = HandOver()
@@ -177,7 +177,8 @@ def remove_what_ended() -> None:
         key, ours = _ended.pop()
         with _lock:
             run = _runs.pop(key, None)
-        if run is None or not ours:
+        # Of what other processes keep for the run this one does not know.
+        if run is None or not ours or not (run.keeps or run.shares_pins):
             continue
         try:
             run.workspace.store.clear_run(run.run_id)
@@ -188,7 +189,7 @@ def remove_what_ended() -> None:
 @atexit.register
 def _remove_at_exit() -> None:
     with _lock:
-        _ended.extend((key, isinstance(run, FlowRun) and not run.shares_pins) for key, run in _runs.items())
+        _ended.extend((key, not run.shares_pins) for key, run in _runs.items())
     remove_what_ended()
 
 

@@ -41,9 +41,9 @@ P = ParamSpec("P", default=...)
 _OURS = {
     "cache_policy": "a step's key is its fingerprint",
     "cache_key_fn": "a step's key is its fingerprint",
-    "cache_expiration": "say retention=\"12h\"",
+    "cache_expiration": 'say retention="12h"',
     "refresh_cache": "a step whose fingerprint is there need not run; give the operation a new version",
-    "persist_result": "say checkpoint=\"never\"",
+    "persist_result": 'say checkpoint="never"',
     "result_storage_key": "a step's key is its fingerprint",
     "result_serializer": "checkpoints are JSON and GeoParquet",
     "cache_result_in_memory": "layers pass in memory under GEOCAIRN_MEMORY_BUDGET",

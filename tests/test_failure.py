@@ -108,7 +108,8 @@ def s3(url: str, **options: Any) -> Any:
     import boto3
     from botocore.config import Config
 
-    config = Config(retries={"total_max_attempts": 1}, connect_timeout=1, read_timeout=0.3, s3={"addressing_style": "path"})
+    limits = {"connect_timeout": 1, "read_timeout": 0.3, "retries": {"total_max_attempts": 1}}
+    config = Config(s3={"addressing_style": "path"}, **limits)
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"} if not options else {}
     return boto3.client("s3", endpoint_url=url, region_name="us-east-1", config=config, **keys)
 
@@ -327,9 +328,9 @@ def test_connections_of_other_http_clients(answering: Callable[[bytes | None], A
     import urllib3
 
     async def ask(url: str) -> bytes:
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=0.3)) as session:
-            async with session.get(url) as answer:
-                return await answer.read()
+        limit = aiohttp.ClientTimeout(total=0.3)
+        async with aiohttp.ClientSession(timeout=limit) as session, session.get(url) as answer:
+            return await answer.read()
 
     silent, short = answering(None).url, answering(SHORT).url
     pool = urllib3.PoolManager(retries=False, timeout=0.3)

@@ -21,6 +21,9 @@ from geocairn.operations.contract import REFERENCE_BACKEND, Compute, Operation, 
 Limit = Callable[[Any], str | None]
 """From the parameters (as attributes) to the reason why they are not claimed, or None."""
 
+ROUNDING = 1e-12
+"""The tolerance of what two builds of one engine compute: their last digits may differ, and nothing else."""
+
 _limits: dict[tuple[str, str], Limit] = {}
 _tolerances: dict[tuple[str, str], float] = {}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from geocairn.backends.claims import claimed
+from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import fetch, place, refuse_rows, shapes
 from geocairn.backends.duckdb_pairs import related_duckdb
@@ -58,7 +58,7 @@ def _dissolve_limit(parameters: Any) -> str | None:
     return None if parameters.grid_size is None else "DuckDB has no union on a grid (grid_size)"
 
 
-@claimed(dissolve, "duckdb", limit=_dissolve_limit)
+@claimed(dissolve, "duckdb", tolerance=ROUNDING, limit=_dissolve_limit)
 def dissolve_duckdb(
     layer: GeoDataFrame,
     *,

@@ -51,11 +51,17 @@ def place(database: Any, name: str, values: Array, where: str, rows: Array | Non
 
 
 def place_present(database: Any, name: str, values: Array, where: str) -> None:
-    """Make a table of the geometries that are neither missing nor empty, under their numbers in the layer."""
+    """Make a table, to be joined, of the geometries that are not missing or empty, under their numbers in the layer.
+
+    Raises
+    ------
+    CapabilityFailure : also for geometries with an empty part.
+    """
     import numpy as np
 
     from geocairn.operations.parts import present
 
+    refuse_empty_parts(values, where)
     rows = np.flatnonzero(present(values))
     place(database, name, values[rows], where, rows)
 
@@ -125,8 +131,41 @@ def refuse_invalid(values: Array, where: str) -> None:
     refuse_rows((dimensions(values) >= POLYGON) & ~shapely.is_valid(values), "invalid polygons here", where)
 
 
+def refuse_touching_rings(values: Array, where: str) -> None:
+    """Refuse polygons in which two rings touch, for which GEOS 3.14 contradicts itself.
+
+    It answers `a contains b` and `b within a` differently for a line along such a ring, so that what an engine says
+    depends on which side it happens to prepare.
+
+    Raises
+    ------
+    CapabilityFailure : naming the rows.
+    """
+    import numpy as np
+    import shapely
+
+    from geocairn.operations.parts import POLYGON, dimensions, single_parts
+
+    parts, places = single_parts(values)
+    polygons = np.flatnonzero(dimensions(parts) == POLYGON)
+    rings, inner = shapely.get_rings(parts[polygons], return_index=True)
+    at = polygons[inner]
+    # The parts of a multipolygon must not touch either; those of a collection may lie as they like.
+    owners = np.where(dimensions(values)[places[at]] == POLYGON, places[at], len(values) + at)
+    several = np.flatnonzero(np.bincount(owners, minlength=1)[owners] > 1)
+    several = several[np.argsort(owners[several], kind="stable")]
+    mask = np.zeros(len(values), dtype=bool)
+    if len(several):
+        _, first, numbers = np.unique(owners[several], return_index=True, return_inverse=True)
+        touching = ~shapely.is_simple(shapely.multilinestrings(rings[several], indices=numbers))
+        mask[places[at[several[first[touching]]]]] = True
+    refuse_rows(mask, "polygons whose rings touch each other here", where)
+
+
 def refuse_empty_parts(values: Array, where: str) -> None:
-    """Refuse geometries with an empty part beside others, from which DuckDB measures a distance of 0.
+    """Refuse geometries with an empty part beside others.
+
+    DuckDB measures a distance of 0 from them, and GEOS 3.14 ends the process where a prepared rectangle meets one.
 
     Raises
     ------
@@ -137,7 +176,20 @@ def refuse_empty_parts(values: Array, where: str) -> None:
 
     from geocairn.operations.parts import present, single_parts
 
-    parts, owners = single_parts(values)
+    several = np.flatnonzero((shapely.get_num_geometries(values) > 1) & present(values))
+    parts, owners = single_parts(values[several])
     mask = np.zeros(len(values), dtype=bool)
-    mask[owners[shapely.is_empty(parts)]] = True
-    refuse_rows(mask & present(values), "geometries with an empty part here", where)
+    mask[several[owners[shapely.is_empty(parts)]]] = True
+    refuse_rows(mask, "geometries with an empty part here", where)
+
+
+def refuse_solid(values: Array, where: str) -> None:
+    """Refuse geometries with Z, where the Z of a new vertex would depend on the order of others.
+
+    Raises
+    ------
+    CapabilityFailure : naming the rows.
+    """
+    import shapely
+
+    refuse_rows(shapely.has_z(values), "geometries with Z here", where)

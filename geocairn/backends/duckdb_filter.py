@@ -185,36 +185,43 @@ class Condition:
         return kind, self._keep(name, "value", pa.array(values, types[kind], mask=missing))
 
     def _spatial(self, name: str, first: Any, second: Any) -> str:
-        from geocairn.backends.duckdb_exchange import refuse_invalid
+        import numpy as np
+
+        from geocairn.backends.duckdb_exchange import refuse_empty_parts, refuse_invalid, refuse_touching_rings
         from geocairn.operations.layers import geometry_values
 
-        sides = []
+        sides, shapes = [], []
         for node in (first, second):
             if _is_column(node):
                 if node["property"] != self.layer.geometry.name:
                     raise self._doubt(f"{name} of column {node['property']!r}, which is not the layer's geometry")
-                refuse_invalid(geometry_values(self.layer), _WHERE)
                 self.reads_geometry = True
                 sides.append("g")
+                shapes.append(geometry_values(self.layer))
             else:
-                sides.append(self._literal_geometry(node))
+                sql, shape = self._literal_geometry(node)
+                sides.append(sql)
+                shapes.append(np.array([shape], dtype=object))
+        for values in shapes:
+            refuse_invalid(values, _WHERE)
+            refuse_empty_parts(values, _WHERE)
+            if name not in ("s_intersects", "s_disjoint"):
+                refuse_touching_rings(values, _WHERE)
         return f"{_SPATIAL_FUNCTIONS[name]}({sides[0]}, {sides[1]})"
 
-    def _literal_geometry(self, node: Mapping[str, Any]) -> str:
+    def _literal_geometry(self, node: Mapping[str, Any]) -> tuple[str, Any]:
         import numpy as np
         import shapely
 
-        from geocairn.backends.duckdb_exchange import check_passable, refuse_invalid
+        from geocairn.backends.duckdb_exchange import check_passable
         from geocairn.filters.evaluation import _geometry
 
         shape = _geometry(dict(node))
-        values = np.array([shape], dtype=object)
         if shape.is_empty:
             raise self._refusal("an empty literal geometry")
-        check_passable(values, _WHERE)
-        refuse_invalid(values, _WHERE)
+        check_passable(np.array([shape], dtype=object), _WHERE)
         self.values.append(shapely.to_wkb(shape, flavor="iso"))
-        return f"ST_GeomFromWKB(CAST(${len(self.values)} AS BLOB))"
+        return f"ST_GeomFromWKB(CAST(${len(self.values)} AS BLOB))", shape
 
     def _doubt(self, what: str) -> CapabilityFailure:
         """Let the reference complain of what is wrong; return a refusal where it finds nothing wrong."""

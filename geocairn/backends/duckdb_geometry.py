@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from geocairn.backends.claims import claimed
+from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import fetch, place, refuse_rows, shapes
 from geocairn.operations.geometry import buffer, centroid, convex_hull, make_valid, simplify
@@ -31,6 +31,7 @@ def mapped(values: Array, expression: str, where: str, parameters: list[Any] | N
 @claimed(
     buffer,
     "duckdb",
+    tolerance=ROUNDING,
     limit=lambda parameters: "DuckDB has no single-sided buffer" if parameters.single_sided else None,
 )
 def buffer_duckdb(
@@ -74,7 +75,7 @@ def simplify_duckdb(layer: GeoDataFrame, *, tolerance: float, preserve_topology:
     return with_geometry(layer, mapped(geometry_values(layer), f"{function}(g, $1)", "simplify", [float(tolerance)]))
 
 
-@claimed(centroid, "duckdb")
+@claimed(centroid, "duckdb", tolerance=ROUNDING)
 def centroid_duckdb(layer: GeoDataFrame) -> GeoDataFrame:
     """Replace each geometry by its centroid, as the reference does.
 
@@ -146,7 +147,7 @@ def _make_valid_limit(parameters: Any) -> str | None:
     return None if parameters.method == "linework" else f"DuckDB has no make_valid by method {parameters.method}"
 
 
-@claimed(make_valid, "duckdb", limit=_make_valid_limit)
+@claimed(make_valid, "duckdb", tolerance=ROUNDING, limit=_make_valid_limit)
 def make_valid_duckdb(
     layer: GeoDataFrame,
     *,

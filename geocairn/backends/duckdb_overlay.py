@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from geocairn.backends.claims import claimed
+from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
-from geocairn.backends.duckdb_exchange import fetch, place_present, shapes
+from geocairn.backends.duckdb_exchange import fetch, place_present, refuse_solid, shapes
 from geocairn.operations.overlay import _assembled, clip, overlay
 
 if TYPE_CHECKING:
@@ -20,15 +20,22 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _NEIGHBOURS = (
-    "(SELECT i, CASE WHEN count(*) = 1 THEN any_value(b.g) ELSE ST_Union_Agg(b.g ORDER BY j) END AS g "
+    "(SELECT i, CASE WHEN count(*) = 1 AND any_value(ST_Dimension(b.g)) <> 1 THEN any_value(b.g) "
+    "ELSE ST_Union_Agg(b.g ORDER BY j) END AS g "
     "FROM pairs JOIN b ON j = b.row GROUP BY i) n"
 )
-"""For each row of `a` in a pair, the union of its partners."""
+"""For each row of `a` in a pair, the union of its partners; a line goes through it alone too, since that nodes it."""
 
 
-@claimed(clip, "duckdb")
+@claimed(clip, "duckdb", tolerance=ROUNDING)
 def clip_duckdb(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: bool = True) -> GeoDataFrame:
-    """Keep what of each geometry lies inside the mask, as the reference does."""
+    """Keep what of each geometry lies inside the mask, as the reference does.
+
+    Raises
+    ------
+    CapabilityFailure : for geometries with Z, since which Z a new vertex gets depends on the order of the mask's
+        vertices.
+    """
     import numpy as np
 
     from geocairn.notes import note
@@ -40,6 +47,7 @@ def clip_duckdb(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: 
         check_no_collections(values, "layer", "clip")
     check_valid(values, "layer", "clip")
     check_valid(masks, "mask", "clip")
+    refuse_solid(np.concatenate([values, masks]), "clip")
     clipped = _cut_to(values, masks)
     dropped = 0
     if keep_geometry_kind:
@@ -76,7 +84,7 @@ def _overlay_limit(parameters: Any) -> str | None:
     return None if parameters.grid_size is None else "DuckDB has no overlay on a grid (grid_size)"
 
 
-@claimed(overlay, "duckdb", limit=_overlay_limit)
+@claimed(overlay, "duckdb", tolerance=ROUNDING, limit=_overlay_limit)
 def overlay_duckdb(
     left: GeoDataFrame,
     right: GeoDataFrame,
@@ -86,7 +94,13 @@ def overlay_duckdb(
     grid_size: float | None = None,
     suffixes: tuple[str, str] = ("_left", "_right"),
 ) -> GeoDataFrame:
-    """Cut two layers by each other, as the reference does."""
+    """Cut two layers by each other, as the reference does.
+
+    Raises
+    ------
+    CapabilityFailure : for geometries with Z, but for `how: intersection`: what is taken away is a union, and which Z a
+        new vertex gets depends on the order of its vertices.
+    """
     import numpy as np
     import shapely
 
@@ -98,6 +112,8 @@ def overlay_duckdb(
     for role, values in (("left", a), ("right", b)):
         check_no_collections(values, role, "overlay")
         check_valid(values, role, "overlay")
+        if how != "intersection":
+            refuse_solid(values, "overlay")
     dropped = 0
     pieces: list[tuple[Array, Array, Array]] = []  # positions in the left, in the right (-1 none), geometries
     with connection("overlay") as database:

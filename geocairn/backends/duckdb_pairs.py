@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from geocairn.backends.duckdb_connection import connection
-from geocairn.backends.duckdb_exchange import fetch, place_present, refuse_empty_parts, refuse_invalid
+from geocairn.backends.duckdb_exchange import fetch, place_present, refuse_invalid, refuse_touching_rings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,12 +41,15 @@ def related_duckdb(
 
     Raises
     ------
-    CapabilityFailure : for invalid polygons, and for `dwithin` with geometries that have an empty part.
+    CapabilityFailure : for invalid polygons, for geometries with an empty part, and (but for `intersects` and
+        `dwithin`) for polygons whose rings touch each other, unless points alone are held against them.
     """
-    for values in (left, right):
+    from geocairn.operations.parts import POINT, dimensions
+
+    for values, others in ((left, right), (right, left)):
         refuse_invalid(values, where)
-        if predicate == "dwithin":
-            refuse_empty_parts(values, where)
+        if predicate not in ("intersects", "dwithin") and (dimensions(others) > POINT).any():
+            refuse_touching_rings(values, where)
     with connection(where) as database:
         place_present(database, "a", left, where)
         place_present(database, "b", right, where)
@@ -96,7 +99,6 @@ def nearest_duckdb(
 
     for values in (left, right):
         refuse_invalid(values, where)
-        refuse_empty_parts(values, where)
     if not present(left).any() or not present(right).any():
         none = np.zeros(0, dtype="int64")
         return none, none, np.zeros(0)

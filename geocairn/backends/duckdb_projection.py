@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from geocairn.backends.claims import claimed
+from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import check_passable, fetch
 from geocairn.failure import CapabilityFailure
@@ -31,7 +31,7 @@ _DATUM_STEPS = re.compile(
 )
 
 
-@claimed(reproject, "duckdb")
+@claimed(reproject, "duckdb", tolerance=ROUNDING)
 def reproject_duckdb(
     layer: GeoDataFrame,
     *,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from geocairn.backends.claims import claimed
+from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import fetch, place
 from geocairn.backends.duckdb_filter import Condition, filter_refusal
@@ -41,7 +41,7 @@ def _measure_limit(parameters: Any) -> str | None:
     return "method ellipsoidal is not claimed: DuckDB knows the ellipsoid of WGS 84 alone"
 
 
-@claimed(measure, "duckdb", limit=_measure_limit)
+@claimed(measure, "duckdb", tolerance=ROUNDING, limit=_measure_limit)
 def measure_duckdb(
     layer: GeoDataFrame,
     *,
@@ -69,6 +69,12 @@ def measure_duckdb(
             database,
             "SELECT ST_Area(g) AS area, ST_Length(g) AS length, ST_Perimeter(g) AS perimeter FROM layer ORDER BY row",
         )
-    metres = (layer.crs.axis_info[0].unit_conversion_factor if layer.crs.axis_info else 1.0) / METRES_IN[unit]
-    factors = {"area": metres**2, "length": metres, "perimeter": metres}
-    return added(layer, {name: found[measured] * factors[measured] for measured, name in columns.items()})
+    metres = layer.crs.axis_info[0].unit_conversion_factor if layer.crs.axis_info else 1.0
+    powers = {"area": 2, "length": 1, "perimeter": 1}
+    return added(
+        layer,
+        {
+            name: found[measured] * metres ** powers[measured] / METRES_IN[unit] ** powers[measured]
+            for measured, name in columns.items()
+        },
+    )

@@ -249,9 +249,10 @@ class CheckpointStore:
         """Set the record aside, and the layer if there is one, and return the failure that says so."""
         run_id = place_of(reference.key).run_id
         standing = self.look_up(checkpoint.fingerprint, run_id=run_id)
+        ours = False
         if standing.found is not None and standing.found.layer == reference:
-            self.discard(checkpoint.fingerprint, f"its layer {reference.key}: {how}", standing, run_id=run_id)
-        if path is not None:
+            ours = self.discard(checkpoint.fingerprint, f"its layer {reference.key}: {how}", standing, run_id=run_id)
+        if path is not None and ours:  # of several that miss it at once, the one that removed the record
             set_layer_aside(self.objects, checkpoint.fingerprint, path)
             self.objects.delete(reference.key)
         return LayerLost(

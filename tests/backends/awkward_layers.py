@@ -1,4 +1,4 @@
-"""Small layers that are awkward in one way each, and together in most: what the pairs of backends are held equal over."""
+"""Small layers, awkward in one way each and together in most: what the pairs of backends are held equal over."""
 
 from __future__ import annotations
 
@@ -134,3 +134,15 @@ def lattice(count: int, seed: int) -> gpd.GeoDataFrame:
     """A layer of points on a small grid, so that most have neighbours at equal distances."""
     places = np.random.default_rng(seed).integers(0, 12, (count, 2)).astype(float)
     return gpd.GeoDataFrame({"id": np.arange(count)}, geometry=shapely.points(places), crs=CRS)
+
+
+def _raised(places: Any) -> Any:
+    return np.column_stack([places[:, :2], places[:, :2].sum(axis=1) % 97])
+
+
+def with_heights(layer: gpd.GeoDataFrame) -> gpd.GeoDataFrame:
+    """The layer with a Z that differs from vertex to vertex."""
+    shapes = shapely.transform(
+        shapely.force_3d(np.asarray(layer.geometry.values, dtype=object)), _raised, include_z=True
+    )
+    return layer.set_geometry(gpd.GeoSeries(shapes, crs=layer.crs))

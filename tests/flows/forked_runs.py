@@ -1,7 +1,7 @@
 """Runs of the command line, each in a process of its own that is forked from one which has loaded everything.
 
 Loading Prefect and geopandas takes three seconds, forking a process that has loaded them none. `Runs` is the side of
-the tests; run as a program, this file is the process that forks. It has a single thread, so that its children are sound.
+the tests; run as a program, this file is the process that forks. It has one thread, so that its children are sound.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Chain
+from chains import Chain
 from seven_steps import STEPS
 
 AFTER_REACH = ["area", "by_zone", "covered", "hulls", "inside", "reach"]

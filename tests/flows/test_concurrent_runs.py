@@ -7,7 +7,7 @@ import shutil
 import time
 from typing import Any
 
-from conftest import Chain
+from chains import Chain
 from seven_steps import STEPS
 
 

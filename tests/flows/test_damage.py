@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, lost or expired: a miss or not needed, as it must be, and the right answer at the end."""
+"""Checkpoints that are damaged, lost or expired: a miss or not needed, and the right answer at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Chain
+from chains import Chain
 from seven_steps import STEPS
 
 from geocairn.checkpoint import format_time, parse_record, write_record

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Chain
+from chains import Chain
 
 from geocairn.s3 import S3Settings
 
@@ -118,7 +118,7 @@ def test_mode_error_replaces_our_own_output_and_nothing_else(finished: Chain) ->
 
 @pytest.mark.s3
 def test_outputs_on_s3_are_looked_at_too(finished: Chain, s3_bucket: str, s3_settings: S3Settings) -> None:
-    from conftest import s3_environment
+    from chains import s3_environment
 
     from geocairn.s3 import client
 

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from conftest import Chain
+from chains import Chain
 from seven_steps import STEPS
 
 from geocairn.checkpoint import parse_time

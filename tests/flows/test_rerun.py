@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from conftest import Chain
+from chains import Chain
 from seven_steps import STEPS, write_plan
 
 

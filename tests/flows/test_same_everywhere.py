@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conftest import Chain
+from chains import Chain
 from seven_steps import write_plan
 
 
@@ -26,8 +26,7 @@ def typed_chain(chain: Chain) -> None:
             "small": pd.array([1, None, 3], dtype="Int16"),
             "flag": pd.array([True, None, False], dtype="boolean"),
             "kind": pd.Categorical(["b", "a", None], categories=["a", "b", "c"], ordered=True),
-                        .tz_localize("UTC")
-            .tz_convert("Europe/Berlin"),
+            "when": times.tz_localize("UTC").tz_convert("Europe/Berlin"),
             "text": pd.array(["x", None, ""], dtype="string"),
             "real": [1.5, float("nan"), -0.0],
         },
@@ -42,12 +41,17 @@ def typed_chain(chain: Chain) -> None:
         "sources": {"squares": {"uri": "data/squares.parquet"}, "points": {"uri": "data/points.parquet"}},
         "steps": [
             {"name": "simple", "op": "simplify", "inputs": "squares", "params": {"tolerance": 0.1}},
-            {"name": "joined", "op": "spatial_join", "inputs": {"left": "simple", "right": "points"}, "params": {"how": "left"}},
+            {
+                "name": "joined",
+                "op": "spatial_join",
+                "inputs": {"left": "simple", "right": "points"},
+                "params": {"how": "left"},
+            },
             {"name": "kept", "op": "filter", "inputs": "joined", "params": {"where": "real > -5 OR real IS NULL"}},
             {"name": "centres", "op": "centroid", "inputs": "kept"},
         ],
         "outputs": [{"from": "centres", "uri": "out/centres.parquet"}],
-    }  # fmt: skip
+    }
 
 
 def test_memory_and_store_give_the_same_bytes_and_types(folder_chain: Chain, tmp_path: Path) -> None:

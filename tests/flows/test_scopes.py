@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Chain
+from chains import Chain
 from seven_steps import STEPS
 
 FROM_PARCELS = ["by_zone", "covered", "inside"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import Chain
+from chains import Chain
 from fault_proxy import FaultProxy
 
 LOOK_UPS: list[tuple[str, dict[str, Any], tuple[int, ...]]] = [

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chains import Chain
 from click.testing import CliRunner
-from conftest import Chain
 from seven_steps import STEPS, write_plan
 
 Edit = Callable[[Chain], None]

@@ -11,7 +11,7 @@ from prefect_server import real_server
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from flow_samples import Watch, write_sources  # noqa: E402
+from flow_samples import Watch, write_sources
 
 
 @pytest.fixture(scope="session")

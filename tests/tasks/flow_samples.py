@@ -113,7 +113,7 @@ def task_runs(state: State[Any], count: int, *, seconds: float = 60.0) -> list[T
     while True:
         with get_client(sync_client=True) as client:
             found = client.read_task_runs(flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id])))
-        ended = [run for run in found if run.state is not None and (run.state.is_final() or run.state_name == "NotReady")]
+        ended = [run for run in found if run.state and (run.state.is_final() or run.state_name == "NotReady")]
         if len(ended) >= count:
             return ended
         assert time.monotonic() < end, f"{len(ended)} of {count} task runs have ended: {[r.state_name for r in found]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from prefect import flow, unmapped
 from geocairn.checkpoint import Checkpoint
 from geocairn.failure import InputFailure
 from geocairn.flows.run_chain import run_chain
-from geocairn.tasks import buffer, filter, overlay, read_layer, reproject, write_layer
+from geocairn.tasks import buffer, filter, overlay, read_layer, recovery, reproject, runs, write_layer
 
 pytestmark = pytest.mark.prefect_server
 
@@ -155,7 +156,6 @@ def test_options_reach_the_task_run_and_the_step(place: Path, watch: Watch) -> N
     assert state.result().step == "reach {x}"
 
 
-
 def test_an_expectation_is_enforced_on_a_reused_checkpoint(place: Path) -> None:
     @flow
     def expecting(least: int) -> Checkpoint:
@@ -172,10 +172,10 @@ def test_an_empty_result_is_refused_unless_allowed(place: Path) -> None:
     def emptied(allowed: bool) -> Checkpoint:
         return filter.with_options(allow_empty=allowed)(read_layer(SOURCES[0]), where="people > 1000")
 
-    with pytest.raises(InputFailure, match="no rows|empty"):
+    with pytest.raises(InputFailure, match=r"no rows|empty"):
         emptied(False)
     assert emptied(True).facts.rows == 0
-    with pytest.raises(InputFailure, match="no rows|empty"):
+    with pytest.raises(InputFailure, match=r"no rows|empty"):
         emptied(False)
 
 
@@ -193,6 +193,10 @@ def test_a_checkpoint_that_is_never_stored_serves_its_run_alone(place: Path, wat
     state: Any = passing(1.0, return_state=True)
     assert sorted(state_names(state, 5)) == ["Cached"] * 3 + ["Completed"] * 2
     assert watch.taken()[0] == ["reproject"]
+
+    gc.collect()
+    runs.remove_what_ended()
+    assert [path for path in (place / ".geocairn" / "runs").rglob("*") if path.is_file()] == []
 
 
 def test_retention_decides_when_it_expires(place: Path) -> None:
@@ -245,14 +249,14 @@ def test_a_wrong_argument_is_refused_before_anything_runs(arguments: dict[str, A
 
 
 def test_a_position_too_many_is_refused() -> None:
-    with pytest.raises(InputFailure, match="takes 1 arguments by position .layer., 2 were given"):
+    with pytest.raises(InputFailure, match=r"takes 1 arguments by position .layer., 2 were given"):
         buffer(metric(), 5.0)
 
 
 def test_a_wrong_value_is_refused_by_name(place: Path) -> None:
-    with pytest.raises(InputFailure, match="'quad_segs'.*integer.*'many'"):
+    with pytest.raises(InputFailure, match=r"'quad_segs'.*integer.*'many'"):
         buffer(metric(), distance=1.0, quad_segs="many")
-    with pytest.raises(InputFailure, match="'quad_segs'.*integer.*None"):
+    with pytest.raises(InputFailure, match=r"'quad_segs'.*integer.*None"):
         buffer(metric(), distance=1.0, quad_segs=None)
     assert records(place / ".geocairn") == []
 
@@ -314,10 +318,6 @@ def test_a_step_outside_any_flow_is_computed_once(place: Path, watch: Watch) -> 
 
 
 def test_nothing_of_an_ended_run_is_kept_in_memory(place: Path) -> None:
-    import gc
-
-    from geocairn.tasks import recovery, runs
-
     kept = set(recovery._progress), set(runs._runs)
     covered(*SOURCES)
     gc.collect()

@@ -9,12 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from flow_samples import leases, metric, records
 from slow_flow import slow
 
 from geocairn.tasks import step
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
 
 pytestmark = pytest.mark.prefect_server
 
@@ -54,9 +58,7 @@ def again(place: Path, how: str) -> str:
     ("how", "number"),
     [("call", signal.SIGINT), ("call", signal.SIGTERM), ("submit", signal.SIGINT), ("submit", signal.SIGTERM)],
 )
-def test_a_lease_is_freed_on_the_way_out_and_no_death_is_counted(
-    place: Path, how: str, number: signal.Signals
-) -> None:
+def test_a_lease_is_freed_on_the_way_out_and_no_death_is_counted(place: Path, how: str, number: signal.Signals) -> None:
     # A step in a thread cannot be cut short: the process ends when it has ended, its result is kept.
     process = start(place, how, 60.0 if how == "call" else 4.0)
     assert len(leases(place / ".geocairn")) == 1
@@ -87,7 +89,7 @@ def test_a_killed_holder_is_one_death_and_is_taken_over_at_once(place: Path) -> 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit])
 def test_a_way_out_from_inside_a_step_leaves_nothing(place: Path, raised: type[BaseException]) -> None:
     @step(version=1)
-    def leaves(layer: "GeoDataFrame", *, key: str) -> "GeoDataFrame":  # type: ignore[name-defined]  # noqa: F821
+    def leaves(layer: GeoDataFrame, *, key: str) -> GeoDataFrame:
         raise raised
 
     with pytest.raises(raised):

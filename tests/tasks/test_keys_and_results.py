@@ -8,7 +8,7 @@ import os
 import pickle
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import pytest
@@ -24,12 +24,15 @@ from geocairn.failure import FatalFailure, InputFailure, TransientFailure
 from geocairn.s3 import S3Settings
 from geocairn.tasks import StepTask, buffer, read_layer
 
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
+
 pytestmark = pytest.mark.prefect_server
 
 
 def test_a_key_that_cannot_be_made_stops_the_run(place: Path, watch: Watch, caplog: pytest.LogCaptureFixture) -> None:
     """Prefect would run such a task uncached."""
-    with pytest.raises(InputFailure, match="missing.gpkg"):
+    with pytest.raises(InputFailure, match=r"missing.gpkg"):
         read_layer("missing.gpkg")
     assert watch.taken() == ([], [])
     assert records(place / ".geocairn") == []
@@ -200,7 +203,7 @@ def test_a_step_travels_by_name_and_keeps_its_options(place: Path) -> None:
 
 
 def test_a_step_of_a_script_travels_with_its_code_and_its_version(place: Path) -> None:
-    def local(layer: "GeoDataFrame", *, add: int = 1) -> "GeoDataFrame":  # type: ignore[name-defined]  # noqa: F821
+    def local(layer: GeoDataFrame, *, add: int = 1) -> GeoDataFrame:
         layer["n"] += add
         return layer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flow_samples import metric, points, records, state_names
@@ -17,6 +17,9 @@ from geocairn.blocks import CheckpointStoreBlock
 from geocairn.checkpoint import Checkpoint
 from geocairn.stores.opening import open_store
 from geocairn.tasks import buffer, overlay, read_layer, reproject, step
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
 
 pytestmark = pytest.mark.prefect_server
 
@@ -98,7 +101,7 @@ def test_the_hook_frames_own_steps_and_options_work_on_dask(
 ) -> None:
     counter = place / "calls"
 
-    def local(layer: "GeoDataFrame", *, add: int) -> "GeoDataFrame":  # type: ignore[name-defined]  # noqa: F821
+    def local(layer: GeoDataFrame, *, add: int) -> GeoDataFrame:
         layer["n"] += add
         return layer
 

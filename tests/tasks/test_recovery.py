@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from flow_samples import metric, records, state_names
@@ -16,6 +16,9 @@ from geocairn.flows.run_chain import ChainHalted, run_chain
 from geocairn.operations import operations
 from geocairn.tasks import StepTask
 from geocairn.tasks.recovery import TRANSIENT_RETRIES, DelayOfClass
+
+if TYPE_CHECKING:
+    from geopandas import GeoDataFrame
 
 pytestmark = [pytest.mark.prefect_server, pytest.mark.usefixtures("no_delay")]
 
@@ -98,9 +101,7 @@ def test_what_trying_again_does_not_help_is_not_tried_again(
     assert records(place / ".geocairn") == []
 
 
-def test_each_attempt_is_told_when_it_fails(
-    place: Path, counter: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_attempt_is_told_when_it_fails(place: Path, counter: str, caplog: pytest.LogCaptureFixture) -> None:
     flaky_step(metric(), counter=counter, fails=2)
     told = [record.getMessage() for record in caplog.records if record.funcName == "recover"]
     assert [text[: text.index(" in ")] for text in told] == [
@@ -138,7 +139,7 @@ def test_a_steps_time_limit_is_a_transient_failure(place: Path, counter: str) ->
     from geocairn.tasks import step
 
     @step(version=1)
-    def slow(layer: "GeoDataFrame", *, counter: str) -> "GeoDataFrame":  # type: ignore[name-defined]  # noqa: F821
+    def slow(layer: GeoDataFrame, *, counter: str) -> GeoDataFrame:
         end = time.monotonic() + (30 if count(counter) < 2 else 0)
         while time.monotonic() < end:
             time.sleep(0.02)

@@ -70,7 +70,7 @@ def test_the_step_of_a_lost_layer_runs_again_in_its_place(
 
 
 def test_consumers_that_miss_it_at_once_compute_it_once(place: Path, watch: Watch) -> None:
-    _, grown, _ = chain(2.0)
+    chain(2.0)
     watch.taken()
 
     @flow
@@ -103,9 +103,7 @@ def test_a_users_own_step_runs_again_too(place: Path, watch: Watch) -> None:
     assert watch.taken()[0] == ["centroid", "shifted"]
 
 
-def test_what_cannot_be_computed_again_ends_the_flow_and_passes_when_it_is_run_again(
-    place: Path, watch: Watch
-) -> None:
+def test_what_cannot_be_computed_again_ends_the_flow_and_passes_when_it_is_run_again(place: Path, watch: Watch) -> None:
     """The layer was made from a frame, which no record holds."""
 
     @flow
@@ -117,7 +115,7 @@ def test_what_cannot_be_computed_again_ends_the_flow_and_passes_when_it_is_run_a
 
     framed(2.0, False)
     watch.taken()
-    with pytest.raises(LayerLost, match="lost.*an input of it is not in the store; run the flow again"):
+    with pytest.raises(LayerLost, match=r"lost.*an input of it is not in the store; run the flow again"):
         framed(3.0, True)
     assert watch.taken()[0] == ["buffer"]
     assert framed(3.0, False).facts.rows == 3
