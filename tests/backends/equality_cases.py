@@ -147,7 +147,9 @@ def awkward_cases() -> Iterator[Case]:
 
 
 def _pair_cases(layers: dict[str, Any], others: dict[str, Any]) -> Iterator[Case]:
-    pairs = [(one, two) for one in layers for two in others if two != "nothing" or one in ("polygons", "nothing")]
+    pairs = [(one, "others") for one in layers] + [("polygons", two) for two in others if two != "others"]
+    pairs += [("lines", "lines"), ("points", "points"), ("points", "lines"), ("lines", "points"), ("solids", "solids")]
+    pairs += [("mixed", "mixed"), ("points", "polygons"), ("lines", "polygons"), ("solids", "points")]
     for one, two in pairs:
         left, right = layers[one], others[two]
         for predicate in PREDICATES:
