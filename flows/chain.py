@@ -17,11 +17,11 @@ from prefect.futures import PrefectFuture
 from geocairn.answer import Answer, StepOutcome
 from geocairn.checkpoint import Checkpoint, LayerFacts
 from geocairn.decide import Decision, Verdict, decide, decision_record
-from geocairn.execution import Run
 from geocairn.failure import Failure, SourceChanged
 from geocairn.lineage import planned
 from geocairn.plan.graph import Graph
 from geocairn.run_record import keep_decision
+from geocairn.step_call import Run
 from geocairn.stores.belief import LayerLost
 from geocairn.stores.runs import RunInFlight
 from geocairn.stores.traces import read_decision

@@ -14,7 +14,7 @@ from typing import Any
 
 from geocairn.canonical import digest
 from geocairn.checkpoint import Checkpoint, Publication
-from geocairn.execution import Run, StepCall, input_prints, json_values, load
+from geocairn.execution import input_prints, json_values, load
 from geocairn.expectation import unmet
 from geocairn.failure import FatalFailure, InputFailure, TransientFailure
 from geocairn.fingerprint import operation_version, parameter_record
@@ -26,6 +26,7 @@ from geocairn.lineage import lineage_of
 from geocairn.notes import collecting
 from geocairn.sources.target import Target, matches
 from geocairn.sources.uri import canonical_uri
+from geocairn.step_call import Run, StepCall
 from geocairn.stores.leases import owner
 from geocairn.stores.waiting import lease_or_result
 from geocairn.workspace import Workspace

@@ -12,12 +12,13 @@ from __future__ import annotations
 from typing import Any
 
 from geocairn.checkpoint import Checkpoint
-from geocairn.execution import Run, StepCall, StepSettings, execute
+from geocairn.execution import execute
 from geocairn.failure import InputFailure
 from geocairn.fingerprint import fingerprint, step_record
 from geocairn.operations.contract import Operation
 from geocairn.operations.registry import operations
 from geocairn.plan.model import PINNED, Step
+from geocairn.step_call import Run, StepCall, StepSettings
 from geocairn.stores.belief import LayerLost
 
 ROUNDS = 2

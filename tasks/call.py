@@ -12,16 +12,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geocairn.checkpoint import Checkpoint
-from geocairn.execution import Run, StepCall, input_prints
+from geocairn.execution import input_prints
 from geocairn.failure import InputFailure
 from geocairn.fingerprint import fingerprint, publication_record, step_record
 from geocairn.operations.contract import Operation, Role
 from geocairn.plan.model import Step
 from geocairn.published import target_uri
 from geocairn.sources.source import Source
+from geocairn.step_call import Run, StepCall
 
 if TYPE_CHECKING:
-    from geocairn.execution import StepSettings
+    from geocairn.step_call import StepSettings
 
 
 def call_of(operation: Operation, settings: StepSettings, arguments: Mapping[str, Any], run: Run) -> StepCall:

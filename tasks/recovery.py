@@ -22,7 +22,7 @@ from geocairn.stores.belief import LayerLost
 from geocairn.tasks.runs import known_run
 
 if TYPE_CHECKING:
-    from geocairn.execution import StepCall
+    from geocairn.step_call import StepCall
 
 TRANSIENT_RETRIES = 3
 FIRST_DELAY_SECONDS = 1.0

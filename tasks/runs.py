@@ -22,11 +22,11 @@ from prefect.logging import get_logger, get_run_logger
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from geocairn.blocks import CheckpointStoreBlock
-from geocairn.execution import Run
 from geocairn.failure import Failure, InputFailure
 from geocairn.pinning import PinnedSource, pinned_at
 from geocairn.sources.source import Source
 from geocairn.sources.version import SourceVersion
+from geocairn.step_call import Run
 from geocairn.stores.keys import run_folder
 from geocairn.stores.memory import HandOver
 from geocairn.stores.objects import Conflict
@@ -36,8 +36,6 @@ _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 _registered: dict[str, Run] = {}
 _runs: dict[tuple[str, str], FlowRun] = {}
-_ended: list[tuple[tuple[str, str], bool]] = []
-"""Runs whose flow run is gone, and whether what is kept for them alone is ours to remove."""
 _hand_over = HandOver()
 _default_blocks: dict[str, CheckpointStoreBlock] = {}
 
@@ -47,6 +45,16 @@ class FlowRun(Run):
 
     shares_pins: bool = False
     """Whether other processes run tasks of it, so that versions are agreed on through the store."""
+    ours: bool = True
+    """Whether its flow runs in this process, which then removes what is kept for the run alone."""
+    within: weakref.ref[Any] | None = None
+    """The flow run's context, or the task run of a task outside any flow."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over: its context was left (Prefect's own services can hold it for longer), or is gone."""
+        owner = self.within() if self.within is not None else None
+        return owner is None or (isinstance(owner, FlowRunContext) and owner._token is None)
 
     def pin(self, source: Source) -> PinnedSource:
         """Return the source at the version that the whole run holds it to, all processes included."""
@@ -135,20 +143,21 @@ def current_run() -> Run:
             remedy="leave result_storage out, or name a geocairn-checkpoint-store block",
         )
     flow = _outermost_flow()
-    owner: Any = flow.flow_run if flow is not None and flow.flow_run is not None else context.task_run
-    key = (str(owner.id), block.identity)
+    owner: Any = flow if flow is not None and flow.flow_run is not None else context.task_run
+    run_id = str(flow.flow_run.id if flow is not None and flow.flow_run is not None else context.task_run.id)
+    key = (run_id, block.identity)
     with _lock:
         known = _runs.get(key)
-    if known is not None:
-        return known
+        if known is not None:
+            known.within = weakref.ref(owner)  # another attempt of a flow run has another context
+            return known
     remove_what_ended()
-    made = FlowRun(key[0], block.workspace(), _hand_over, say=_say, rewinds=True)
+    made = FlowRun(run_id, block.workspace(), _hand_over, say=_say, rewinds=True)
+    made.within = weakref.ref(owner)
     made.shares_pins = flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
+    made.ours = flow is None or not flow.detached
     with _lock:
-        run = _runs.setdefault(key, made)
-    if run is made:
-        weakref.finalize(owner, _ended.append, (key, flow is None or not flow.detached))
-    return run
+        return _runs.setdefault(key, made)
 
 
 def known_run() -> Run | None:
@@ -171,14 +180,13 @@ def _outermost_flow() -> FlowRunContext | None:
     return None
 
 
-def remove_what_ended() -> None:
+def remove_what_ended(*, everything: bool = False) -> None:
     """Forget runs that have ended, and remove what the store keeps for them alone."""
-    while _ended:
-        key, ours = _ended.pop()
-        with _lock:
-            run = _runs.pop(key, None)
+    with _lock:
+        over = [_runs.pop(key) for key, run in list(_runs.items()) if everything or run.ended]
+    for run in over:
         # Of what other processes keep for the run this one does not know.
-        if run is None or not ours or not (run.keeps or run.shares_pins):
+        if not run.ours or not (run.keeps or run.shares_pins):
             continue
         try:
             run.workspace.store.clear_run(run.run_id)
@@ -186,11 +194,7 @@ def remove_what_ended() -> None:
             _log.warning("what was kept for run %s alone is left to the sweep: %s", run.run_id, failure)
 
 
-@atexit.register
-def _remove_at_exit() -> None:
-    with _lock:
-        _ended.extend((key, not run.shares_pins) for key, run in _runs.items())
-    remove_what_ended()
+atexit.register(remove_what_ended, everything=True)
 
 
 def _say(text: str) -> None:

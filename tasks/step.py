@@ -21,7 +21,7 @@ from typing_extensions import ParamSpec
 
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.checkpoint import Checkpoint
-from geocairn.execution import StepCall, StepSettings, execute
+from geocairn.execution import execute
 from geocairn.expectation import Expect
 from geocairn.failure import InputFailure
 from geocairn.fingerprint import operation_version
@@ -31,6 +31,7 @@ from geocairn.operations.contract import Operation, operation
 from geocairn.operations.registry import operations
 from geocairn.plan.model import CheckpointPolicy, parse_duration
 from geocairn.published import publish_step
+from geocairn.step_call import StepCall, StepSettings
 from geocairn.tasks.call import call_of
 from geocairn.tasks.recovery import DelayOfClass, progress_of, recover, retries_of
 from geocairn.tasks.runs import current_run, storage_for_task

@@ -9,6 +9,7 @@ pyproj; a difference is a CapabilityFailure.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from geocairn.backends.claims import ROUNDING, claimed
@@ -84,7 +85,9 @@ class Conversion(Transformation):
 
         if len(self.source.axis_info) != 2 or len(self.target.axis_info) != 2:
             raise self._refusal("a CRS with a height is not taken")
-        group = pyproj.transformer.TransformerGroup(self.source, self.target, always_xy=True, allow_ballpark=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pyproj warns that a grid is missing: that is refused below
+            group = pyproj.transformer.TransformerGroup(self.source, self.target, always_xy=True, allow_ballpark=False)
         if len(group.transformers) != 1 or group.unavailable_operations:
             raise self._refusal("there are several pipelines to choose from, or one that lacks a grid")
         if _DATUM_STEPS.search(group.transformers[0].definition):

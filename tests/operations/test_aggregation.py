@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sample_layers import BIG, layer, same_shape, wkts
 
 from geocairn.failure import InputFailure
-from geocairn.operations.aggregation import count_points, dissolve
 from geocairn.notes import collecting
+from geocairn.operations.aggregation import count_points, dissolve
 
 CELLS = [f"POLYGON (({x} 0, {x + 1} 0, {x + 1} 1, {x} 1, {x} 0))" for x in range(5)]
 

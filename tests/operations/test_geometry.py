@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sample_layers import layer, same_shape, wkts
 
 from geocairn.failure import InputFailure
+from geocairn.notes import collecting
 from geocairn.operations.geometry import buffer, centroid, convex_hull, make_valid, remove_empty, simplify
 from geocairn.operations.multipart import explode
-from geocairn.notes import collecting
 
 BOW_TIE = "POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))"
 MIXED = ["POINT (0 0)", "LINESTRING (0 0, 4 0)", "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))", None]

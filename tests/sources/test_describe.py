@@ -12,9 +12,9 @@ import pytest
 from shapely import Point, box
 
 from geocairn.failure import InputFailure
+from geocairn.memory import Memory
 from geocairn.sources import describe as describe_module
 from geocairn.sources.describe import describe
-from geocairn.memory import Memory
 from geocairn.sources.source import Source
 
 

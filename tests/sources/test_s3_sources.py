@@ -9,10 +9,10 @@ from fault_proxy import FaultProxy, Rule
 from shapely import Point
 
 from geocairn.failure import Failure, FailureClass, FatalFailure, InputFailure, SourceChanged
+from geocairn.memory import Memory
 from geocairn.s3 import S3Settings, client
 from geocairn.sources import objects as objects_module
 from geocairn.sources.describe import describe
-from geocairn.memory import Memory
 from geocairn.sources.publish import Target, inspect, matches, publish
 from geocairn.sources.read import read
 from geocairn.sources.source import Source

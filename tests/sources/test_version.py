@@ -14,8 +14,8 @@ import pytest
 from shapely import Point
 
 from geocairn.failure import FatalFailure, InputFailure
-from geocairn.sources import version as version_module
 from geocairn.memory import Memory
+from geocairn.sources import version as version_module
 from geocairn.sources.source import Source
 from geocairn.sources.version import resolve_version
 
