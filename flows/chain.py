@@ -141,9 +141,7 @@ class _Round:
         node, task = verdict.node, self._task(verdict)
         inputs: dict[str, Any] = {}
         for role, names in node.inputs.items():
-            inputs[role] = (
-                self._input(names) if isinstance(names, str) else [self._input(name) for name in names]
-            )
+            inputs[role] = self._input(names) if isinstance(names, str) else [self._input(name) for name in names]
         parameters = {
             _argument(task, name): getattr(node.parameters, name) for name in sorted(node.parameters.model_fields_set)
         }

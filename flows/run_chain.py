@@ -63,9 +63,7 @@ def run_chain(
         Plan | dict[str, Any] | str,
         Field(description="The plan: its sources, steps and outputs, or the path of a plan file"),
     ],
-    overrides: Annotated[
-        list[str], Field(description="Parameters to set in the plan, each as STEP.PARAM=VALUE")
-    ] = [],  # noqa: B006 - Prefect takes the default into the schema and never changes it
+    overrides: Annotated[list[str], Field(description="Parameters to set in the plan, each as STEP.PARAM=VALUE")] = [],  # noqa: B006 - Prefect takes the default into the schema and never changes it
 ) -> dict[str, Any]:
     """Run a chain of geoprocessing steps; what is there under its fingerprint is reused.
 

@@ -36,6 +36,14 @@ from geocairn.stores.checkpoints import CheckpointStore  # noqa: E402
 from geocairn.stores.opening import open_store  # noqa: E402
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a folder that starts servers of its own on one worker, so that each is started once."""
+    for item in items:
+        folder = Path(item.fspath).parent.name
+        if folder in ("flows", "tasks", "blocks"):
+            item.add_marker(pytest.mark.xdist_group("tasks" if folder == "blocks" else folder))
+
+
 def pytest_sessionfinish() -> None:
     shutil.rmtree(_STATE, ignore_errors=True)
 

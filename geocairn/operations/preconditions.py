@@ -15,7 +15,6 @@ from geocairn.failure import InputFailure
 from geocairn.kinds import kinds_of
 
 if TYPE_CHECKING:
-
     from geocairn.operations.contract import Operation, Role
 
 GEOGRAPHIC_REMEDY = "reproject to a projected CRS first (to measure as it is: measure with method: ellipsoidal)"
