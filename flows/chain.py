@@ -111,6 +111,9 @@ class _Round:
             verdict.fingerprint: planned(verdict.node, verdict.record, verdict.pinned)
             for verdict in decision.verdicts.values()
         }
+        for verdict in decision.verdicts.values():
+            if verdict.pinned is not None:
+                run.hold(verdict.pinned)
         self.listener = listener
         self.futures: dict[str, PrefectFuture[Checkpoint]] = {}
         self.outcomes: dict[str, StepOutcome] = {}

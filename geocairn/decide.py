@@ -169,7 +169,12 @@ def _forwards(graph: Graph, workspace: Workspace) -> dict[str, Verdict]:
                 raise failure.at(f"source {node.name}") from None
             record: Mapping[str, Any] = pinned.record
         elif node.kind == "publication":
-            record = publication_record(node.parameters, target_uri(node.parameters, workspace), inputs)
+            record = publication_record(
+                node.parameters,
+                target_uri(node.parameters, workspace),
+                inputs,
+                node.output.context if node.output is not None else (),
+            )
         else:
             assert node.step is not None
             record = step_record(node.step, node.operation, node.parameters, inputs)

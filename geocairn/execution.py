@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from geocairn.checkpoint import Checkpoint, LayerFacts
+from geocairn.checkpoint import Checkpoint, LayerFacts, format_time, parse_time
 from geocairn.failure import InputFailure, SourceChanged
 from geocairn.fingerprint import frame_record, operation_version, parameter_record
 from geocairn.gate import GATE_VERSION, Passed, Terms, admit
@@ -26,6 +26,7 @@ from geocairn.sources.source import Source
 from geocairn.sources.version import SourceVersion
 from geocairn.step_call import Run, StepCall, StepSettings
 from geocairn.stores.belief import LayerLost, LookUp
+from geocairn.stores.layers import handed_over
 from geocairn.stores.leases import owner
 from geocairn.stores.memory import estimate
 from geocairn.stores.waiting import lease_or_result
@@ -79,11 +80,17 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
         else:
             run.keeps = True
             checkpoint = store.put_run_layer(run.run_id, call.fingerprint, passed.layer, draft)
-    run.computed.add(call.fingerprint)
-    run.hand_over.put(call.fingerprint, passed.layer)
+    if _is_own(checkpoint, draft):  # else another was faster, and its result is the one that counts
+        run.computed.add(call.fingerprint)
+        run.hand_over.put(call.fingerprint, passed.layer)
     for text in passed.warnings:
         run.notice(call.where, text)
     return checkpoint
+
+
+def _is_own(checkpoint: Checkpoint, draft: Checkpoint) -> bool:
+    """Return whether a checkpoint that was committed is that of the draft, and not the winner's of a race."""
+    return checkpoint.replaced(layer=None, created="", expires=None) == draft
 
 
 def _accepted(checkpoint: Checkpoint, call: StepCall, run: Run, standing: LookUp) -> Checkpoint:
@@ -95,7 +102,26 @@ def _accepted(checkpoint: Checkpoint, call: StepCall, run: Run, standing: LookUp
     found = call.settings.unmet(facts, source=checkpoint.kind == "source")
     if found:
         raise InputFailure("; ".join(found), where=call.where)
+    store = run.workspace.store
+    longer = kept_longer(checkpoint, call.settings.retention, store.objects.now())
+    if longer is not None and standing.checkpoint is not None:
+        return store.renew(longer, store.look_up(call.fingerprint))
     return checkpoint
+
+
+def kept_longer(checkpoint: Checkpoint, retention: str | None, now: float) -> Checkpoint | None:
+    """Return a reused checkpoint with the expiry that the step's own retention wants; None where it is kept as long.
+
+    A tenth of the time is let pass, or every reuse would be a write.
+    """
+    if retention is None or checkpoint.expires is None:
+        return None
+    seconds = parse_duration(retention)
+    if seconds is None:
+        return checkpoint.replaced(expires=None)
+    if now + seconds - parse_time(checkpoint.expires) <= 0.1 * seconds:
+        return None
+    return checkpoint.replaced(expires=format_time(now + seconds))
 
 
 def _computed(call: StepCall, run: Run) -> tuple[Checkpoint, Passed]:
@@ -200,7 +226,7 @@ def _loaded(call: StepCall, run: Run) -> tuple[dict[str, Any], list[Checkpoint]]
                 known.append(item)
                 layers.append(load(item, run))
             else:
-                layers.append(item.reset_index(drop=True) if hasattr(item, "reset_index") else item)
+                layers.append(handed_over(item.reset_index(drop=True)))
         inputs[role] = layers if isinstance(value, list | tuple) else layers[0]
     return inputs, known
 
@@ -217,7 +243,8 @@ def load(checkpoint: Checkpoint, run: Run) -> Any:
     if layer is not None:
         return layer
     if checkpoint.kind == "source":
-        source, version = source_of(checkpoint)
+        here = run.places.get(checkpoint.fingerprint)
+        source, version = (here.source, here.version) if here is not None else source_of(checkpoint)
         layer = read_pinned(source, version, run)
         run.hand_over.put(checkpoint.fingerprint, layer)
         return layer

@@ -8,7 +8,9 @@ fingerprints of its inputs, the stale tail of a chain needs no code of its own; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -55,7 +57,7 @@ def step_record(step: BaseModel, operation: Operation, parameters: BaseModel, in
     for name in type(step).model_fields:
         if name not in EXCLUDED_STEP_FIELDS:
             record[name] = getattr(step, name)
-    record["op"] = operation.name
+    record["op"] = operation_identity(operation)
     record["version"] = operation_version(operation)
     record["params"] = parameter_record(parameters)
     record["inputs"] = dict(inputs)
@@ -94,7 +96,9 @@ def scope_of(source: BaseModel, scope: str) -> str | None:
     return own or scope
 
 
-def publication_record(parameters: BaseModel, target: str, inputs: InputPrints) -> dict[str, Any]:
+def publication_record(
+    parameters: BaseModel, target: str, inputs: InputPrints, context_names: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what decides a publication: what is published, where to, and how.
 
     Parameters
@@ -102,6 +106,7 @@ def publication_record(parameters: BaseModel, target: str, inputs: InputPrints) 
     parameters : those of `write_layer`.
     target : the canonical URI of the output; counts in place of the one that the plan states.
     inputs : fingerprints by role.
+    context_names : what the layers drawn around a map are called, which its legend tells.
     """
     params = {name: value for name, value in parameter_record(parameters).items() if name not in ("uri", "mode")}
     return {
@@ -111,6 +116,7 @@ def publication_record(parameters: BaseModel, target: str, inputs: InputPrints) 
         "target": target,
         "params": params,
         "inputs": dict(inputs),
+        "context_names": list(context_names),
     }
 
 
@@ -127,6 +133,21 @@ def fingerprint(record: Mapping[str, Any]) -> str:
     NotCanonical : when anything in the record has no canonical form; there is never a partial key.
     """
     return digest(record)
+
+
+def operation_identity(operation: Operation) -> str:
+    """Return what tells an operation from every other: its name in the catalogue, else its function's module and name.
+
+    So a step of somebody's own is never answered by the result of another that has the same name.
+    """
+    if operations.get(operation.name) is operation:
+        return operation.name
+    module = operation.function.__module__
+    if module == "__main__":  # a script's name says more, and is the same when the script is imported
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec is not None else Path(file).stem if file else module
+    return f"{module}:{operation.function.__qualname__}:{operation.name}"
 
 
 def operation_version(operation: Operation) -> str:

@@ -87,6 +87,7 @@ def admit(layer: Any, terms: Terms) -> Passed:
         return Passed(layer, facts)
     survey = Survey(layer)
     _refuse_endless(survey, terms)
+    _refuse_endless_elsewhere(layer, terms)
     caveats: list[str] = []
     collapsed = np.zeros(len(layer), dtype=bool)
     if terms.repair and survey.invalid.any():
@@ -100,6 +101,7 @@ def admit(layer: Any, terms: Terms) -> Passed:
         _hold_rows(survey, promise, terms)
         _hold_validity(survey, promise, terms)
         _hold_presence(survey, promise, terms, collapsed)
+    _refuse_lost_crs(layer, terms)
     _refuse_off_globe(survey, terms)
     facts = survey.finished()
     warnings = []
@@ -133,6 +135,32 @@ def _rows(mask: Any) -> str:
     shown = ", ".join(str(int(place)) for place in places[:5])
     plural = "s" if len(places) > 1 else ""
     return f"{len(places)} of {len(mask)} rows (row{plural} {shown}{', …' if len(places) > 5 else ''}, counted from 0)"
+
+
+def _refuse_endless_elsewhere(layer: Any, terms: Terms) -> None:
+    """Hold the geometry columns beside the active one to finite coordinates."""
+    import numpy as np
+    import shapely
+
+    for name, dtype in zip(layer.columns, layer.dtypes, strict=True):
+        if str(dtype) == "geometry" and name != layer.active_geometry_name:
+            values = layer[name].to_numpy()
+            bounds = shapely.bounds(values).reshape(-1, 4)
+            endless = ~np.isfinite(bounds).all(axis=1) & ~(shapely.is_missing(values) | shapely.is_empty(values))
+            if endless.any():
+                raise InputFailure(
+                    f"coordinates of the column {name!r} are not finite in {_rows(endless)}",
+                    where=terms.where,
+                    remedy="leave the column out, or correct it",
+                )
+
+
+def _refuse_lost_crs(layer: Any, terms: Terms) -> None:
+    """Refuse a result without a CRS that was made from layers with one, whatever the operation promises."""
+    if layer.crs is None and any(getattr(item, "crs", None) is not None for item in terms.inputs):
+        raise InputFailure(
+            "the result has no CRS, and what it was made from has one", where=terms.where, remedy="set it on the result"
+        )
 
 
 def _refuse_endless(survey: Survey, terms: Terms) -> None:

@@ -77,7 +77,8 @@ def lineage_of(
             if isinstance(current, Planned):
                 (sources if current.is_source else steps)[print_] = current.entry
             elif current.kind == "source":
-                sources[print_] = _source(current)
+                here = (plan or {}).get(print_)
+                sources[print_] = _source(current) | ({"uri": here.entry["uri"]} if here is not None else {})
             else:
                 steps[print_] = _step(current)
         prints = [print_ for _, current in waiting for print_ in _prints(current.inputs.values()) if print_ not in seen]

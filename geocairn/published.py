@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,8 +34,19 @@ from geocairn.workspace import Workspace
 
 
 def target_uri(parameters: Any, workspace: Workspace) -> str:
-    """Return the canonical address of the target that `write_layer`'s parameters name."""
-    return canonical_uri(parameters.uri, workspace.base, workspace.s3)
+    """Return the canonical address of the target that `write_layer`'s parameters name.
+
+    Raises
+    ------
+    InputFailure : for a target inside the store, whose objects nothing but a commit may write.
+    """
+    target = canonical_uri(parameters.uri, workspace.base, workspace.s3)
+    root = workspace.store.objects.local("checkpoints/x")
+    if root is not None and Path(os.path.realpath(target)).is_relative_to(os.path.realpath(root.parents[1])):
+        raise InputFailure(
+            "an output cannot lie in the checkpoint store", where=parameters.uri, remedy="publish it to another folder"
+        )
+    return target
 
 
 def target_stands(checkpoint: Checkpoint, workspace: Workspace) -> bool:

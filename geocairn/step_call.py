@@ -83,6 +83,8 @@ class Run:
     """What the plan that is run says of its results, by fingerprint; see `geocairn.lineage.planned`."""
     pins: dict[str, PinnedSource] = field(default_factory=dict)
     """Sources whose version this run has resolved, by what is read."""
+    places: dict[str, PinnedSource] = field(default_factory=dict)
+    """The same by fingerprint: a record may name another place where the same content lay once."""
     keeps: bool = False
     """Whether the store keeps something for this run alone."""
     rewinds: bool = False
@@ -100,8 +102,13 @@ class Run:
         key = source.model_dump_json()
         with self.lock:
             if key not in self.pins:
-                self.pins[key] = pin(source, self.workspace)
+                self.hold(pin(source, self.workspace))
             return self.pins[key]
+
+    def hold(self, pinned: PinnedSource) -> None:
+        """Hold a source to a version: what stands for this version is read from where this run found it."""
+        self.pins[pinned.source.model_dump_json()] = pinned
+        self.places[pinned.fingerprint] = pinned
 
     def notice(self, step: str, text: str) -> None:
         """Say something in the log and keep it for the trace."""

@@ -43,7 +43,7 @@ def call_of(operation: Operation, settings: StepSettings, arguments: Mapping[str
     prints = input_prints(inputs, run.workspace.scope)
     _remember(operation, inputs, run)
     if operation.effect:
-        record = publication_record(parameters, target_uri(parameters, run.workspace), prints)
+        record = publication_record(parameters, target_uri(parameters, run.workspace), prints, settings.context_names)
         return StepCall(operation, parameters, inputs, fingerprint(record), {}, settings)
     step = Step(
         name="step",  # a name is no part of a fingerprint

@@ -64,7 +64,7 @@ class FlowRun(Run):
             return pinned
         agreed = self._agreed(source, pinned)
         with self.lock:
-            self.pins[source.model_dump_json()] = agreed
+            self.hold(agreed)
         return agreed
 
     def _agreed(self, source: Source, pinned: PinnedSource) -> PinnedSource:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
@@ -21,7 +22,7 @@ from typing_extensions import ParamSpec
 
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.checkpoint import Checkpoint
-from geocairn.execution import execute
+from geocairn.execution import execute, kept_longer
 from geocairn.expectation import Expect
 from geocairn.failure import InputFailure
 from geocairn.fingerprint import operation_version
@@ -83,7 +84,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         """The backends that may compute it, in the order in which they are tried."""
         chosen = self.settings.backends
         if not chosen:
-            return self.operation.backends
+            return self.operation.backends[:1]
         # With none left the choice stands as it is, so that the step says which backends there are.
         return tuple(name for name in chosen if name in self.operation.backends) or chosen
 
@@ -92,6 +93,8 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         if checkpoint.kind == "publication":
             return True
         seen = checkpoint.facts.gate == GATE_VERSION
+        if kept_longer(checkpoint, self.settings.retention, time.time()) is not None:
+            return False
         return seen and not self.settings.unmet(checkpoint.facts, source=checkpoint.kind == "source")
 
     @property

@@ -289,3 +289,26 @@ def test_a_new_reader_or_writer_makes_what_it_read_or_wrote_stale(name, monkeypa
     after = both()
     changed = [old != new for old, new in zip(before, after, strict=True)]
     assert changed == [name == "read_layer", name == "write_layer"]
+
+
+def test_a_step_of_ones_own_is_never_answered_by_another_of_the_same_name():
+    from geocairn.operations import operation
+
+    def of(function_module):
+        def centroid(layer: "GeoDataFrame") -> "GeoDataFrame":  # noqa: F821
+            return layer
+
+        centroid.__module__ = function_module
+        own = operation(version=1)(centroid)
+        return fingerprint(step_record(Step(name="c", op="centroid"), own, own.normalise({}), {"layer": INPUT}))
+
+    known = operations["centroid"]
+    built_in = fingerprint(step_record(Step(name="c", op="centroid"), known, known.normalise({}), {"layer": INPUT}))
+    assert len({built_in, of("alice"), of("bob")}) == 3
+
+
+def test_the_names_on_a_map_count():
+    write = operations["write_layer"].normalise({"uri": "a.png"})
+    inputs = {"layer": INPUT, "context": [SECOND]}
+    prints = {fingerprint(publication_record(write, "/a.png", inputs, names)) for names in (["a"], ["b"])}
+    assert len(prints) == 2

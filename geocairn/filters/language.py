@@ -14,6 +14,8 @@ from typing import Any
 from geocairn.nearest import did_you_mean
 
 LONGEST = 20_000
+LONGEST_NUMBER = 300
+"""Most digits of a number: more than any column holds, and less than Python refuses to read."""
 HEAVIEST = 200
 """Most operators (AND, OR, NOT, arithmetic signs), each level of parentheses counting as four of them."""
 EXACT_INTEGER = "exact_integer"
@@ -68,6 +70,8 @@ def parse(where: str) -> Any:
     import cql2
 
     _check_depth(where)
+    if re.search(rf"\d{{{LONGEST_NUMBER + 1}}}", _LITERAL.sub("", where)):
+        raise ValueError(f"the filter holds a number of more than {LONGEST_NUMBER} digits")
     try:
         # The library reads numbers as floats: long integers are wrapped so that they stay exact.
         tree = cql2.parse_text(_TOKEN.sub(_wrap_integer, where)).to_json()

@@ -6,6 +6,8 @@ address is taken by one source or one output.
 
 from __future__ import annotations
 
+import os
+
 from pydantic import BaseModel
 
 from geocairn.failure import InputFailure
@@ -18,7 +20,7 @@ from geocairn.plan.model import Step
 from geocairn.plan.reading import Reading
 from geocairn.sources.source import Source
 from geocairn.sources.target import Target
-from geocairn.sources.uri import parse
+from geocairn.sources.uri import LocalPlace, parse
 
 
 class Findings:
@@ -121,7 +123,13 @@ class Findings:
                 f"{uri}: {failure.what}{remedy}", (*place, "uri"), step=label, field=_dotted(place, "uri")
             )
             return False
-        there = self._addresses.setdefault(_address(uri), what)
+        address = _address(uri)
+        for taken, holder in self._addresses.items():
+            if holder.startswith("source ") and address.startswith(taken + os.sep):
+                message = f"{uri} lies in the folder that {holder} reads: an output there would change it"
+                self.reading.complain(message, (*place, "uri"), step=label, field=_dotted(place, "uri"))
+                return False
+        there = self._addresses.setdefault(address, what)
         if there == what:
             return True
         message = f"{uri} is written twice (by {there} too)"
@@ -142,9 +150,10 @@ def _dotted(place: Location, name: str) -> str:
 
 
 def _address(uri: str) -> str:
-    """Return an address in one form, so that `out/a.gpkg` and `./out/a.gpkg` are one."""
+    """Return an address in one form, so that `out/a.gpkg`, `./out/a.gpkg` and a link to it are one."""
     try:
-        return str(parse(uri))
+        place = parse(uri)
+        return os.path.realpath(place.path) if isinstance(place, LocalPlace) else str(place)
     except InputFailure:
         return uri  # whoever reads or writes it says what is wrong with it
 

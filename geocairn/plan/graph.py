@@ -97,15 +97,17 @@ def publication_inputs(output: Output) -> Inputs:
 
 def output_names(outputs: list[Output]) -> list[str]:
     """Return a name for each output: its own, else that of what it publishes, numbered where it repeats."""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    last: dict[str, int] = {}
     for output in outputs:
         base = output.name or output.from_
-        name, number = base, 1
+        name, number = base, last.get(base, 1)
         while name in names:
             number += 1
             name = f"{base}-{number}"
-        names.append(name)
-    return names
+        last[base] = number
+        names[name] = None
+    return list(names)
 
 
 def output_parameters(output: Output) -> dict[str, Any]:

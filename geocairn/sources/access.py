@@ -54,7 +54,11 @@ def files_of(
     from geocairn.sources.objects import fetch
 
     with tempfile.TemporaryDirectory(prefix="geocairn-source-") as folder:
-        yield fetch(place, objects if objects is not None else objects_of(place, s3), Path(folder), s3), kind
+        found = objects if objects is not None else objects_of(place, s3)
+        path = fetch(place, found, Path(folder), s3)
+        if kind.suffixed and len(found) > 1:
+            _fold_log(path)
+        yield path, kind
 
 
 def _fold_log(path: Path) -> None:

@@ -6,12 +6,16 @@ format that its content suggests: a `.geojson` that is really a virtual data set
 Which files count as parts (they change the data as read, so they are in the digest): of a shapefile `.shp .shx .dbf
 .prj .cpg`, not its spatial indexes (`.qix .sbn .sbx`) and not its metadata (`.shp.xml`); of a GeoPackage its `-wal` and
 `-journal` where they hold anything, not `-shm`; of a folder (file geodatabase, partitioned GeoParquet) every file in it
-but lock files, and for GeoParquet those whose name begins with `.` or `_`.
+but lock files, and for GeoParquet those whose name begins with `.` or `_`; folders in it that are symbolic links are
+not entered, so that each file counts once.
 """
 
 from __future__ import annotations
 
+import json
+import mmap
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +67,24 @@ FORMATS: tuple[Format, ...] = (
 )
 WRITABLE: tuple[Format, ...] = (PARQUET, GEOPACKAGE, FLATGEOBUF, GEOJSON, SHAPEFILE, CSV, PNG)
 
-_SHP_MAGIC = b"\x00\x00\x27\x0a"
+SHP_MAGIC = b"\x00\x00\x27\x0a"
+"""How the `.shp` file of a shapefile begins."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_GDAL_INSTRUCTIONS = b"gdal_streamed_alg"
+"""By these letters GDAL knows a JSON file that holds a command of its own (GDALG)."""
+_GEOJSON_HEAD = 1 << 16
+_GEOJSON_TYPES = (
+    "FeatureCollection",
+    "Feature",
+    "Point",
+    "MultiPoint",
+    "LineString",
+    "MultiLineString",
+    "Polygon",
+    "MultiPolygon",
+    "GeometryCollection",
+)
+_JSON_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]', re.DOTALL)
 
 
 def format_of(name: str, *, where: str = "", among: tuple[Format, ...] = FORMATS) -> Format:
@@ -202,6 +222,12 @@ def check_content(path: Path, kind: Format, where: str) -> None:
     InputFailure : when the content is of another kind.
     """
     if path.is_dir():
+        if kind is GEODATABASE and not any(name.lower().endswith(".gdbtable") for name in os.listdir(path)):
+            raise InputFailure(
+                "is a folder without the tables of a file geodatabase (.gdbtable)",
+                where=where,
+                remedy="copy the whole folder again",
+            )
         return
     with path.open("rb") as file:
         head = file.read(4096)
@@ -211,7 +237,7 @@ def check_content(path: Path, kind: Format, where: str) -> None:
         GEOPACKAGE: head[:16] == b"SQLite format 3\x00",
         FLATGEOBUF: head[:3] == b"fgb",
         GEOJSON: start[:1] == b"{",
-        SHAPEFILE: head[:4] == _SHP_MAGIC,
+        SHAPEFILE: head[:4] == SHP_MAGIC,
         ZIPPED_SHAPEFILE: head[:2] == b"PK",
         CSV: b"\x00" not in head,
     }[kind]
@@ -221,11 +247,55 @@ def check_content(path: Path, kind: Format, where: str) -> None:
             where=where,
             remedy="give it the extension of what it is, or write it again",
         )
+    if kind is GEOJSON:
+        _check_geojson(path, where)
+
+
+def _check_geojson(path: Path, where: str) -> None:
+    """Refuse JSON that is no GeoJSON: GDAL takes some for instructions, which may open other files and addresses."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        instructs = content.find(_GDAL_INSTRUCTIONS) >= 0
+        found = None if instructs else _type_at_top(content[:_GEOJSON_HEAD])
+    if found is None and not instructs:
+        try:
+            whole = json.loads(path.read_bytes().removeprefix(_BYTE_ORDER_MARK))
+        except (ValueError, RecursionError) as error:
+            raise InputFailure(
+                f"is not sound JSON: {error}", where=where, remedy="check that the file is whole"
+            ) from error
+        found = whole.get("type")
+    if instructs or not isinstance(found, str) or found not in _GEOJSON_TYPES:
+        said = _GDAL_INSTRUCTIONS.decode() if instructs else found
+        raise InputFailure(
+            f"is not GeoJSON, as its extension says: its type is {str(said)[:40]!r}",
+            where=where,
+            remedy="write it as a FeatureCollection",
+        )
+
+
+def _type_at_top(head: bytes) -> str | None:
+    """Return the `type` of the outermost object, or None where these first bytes do not tell it."""
+    depth, member, value_next = 0, b"", False
+    for token in _JSON_TOKEN.finditer(head):
+        text = token[0]
+        if text in (b"{", b"["):
+            depth, value_next = depth + 1, False
+        elif text in (b"}", b"]"):
+            depth -= 1
+        elif depth == 1 and text == b":":
+            value_next = True
+        elif depth == 1 and text == b",":
+            value_next = False
+        elif depth == 1 and value_next and member == b'"type"':
+            return text[1:-1].decode("utf-8", "replace")
+        elif depth == 1 and not value_next:
+            member = text
+    return None
 
 
 def _folder_parts(path: Path, kind: Format) -> list[Part]:
     parts = []
-    for folder, folders, names in os.walk(path, followlinks=True):
+    for folder, folders, names in os.walk(path):
         hidden = (".", "_") if kind is PARQUET else ()
         folders[:] = sorted(name for name in folders if not (hidden and name.startswith(hidden)))
         for name in names:

@@ -100,6 +100,10 @@ def object_parts(place: S3Place, kind: Format, s3: S3Settings | None) -> list[Ob
                     where=str(place),
                     remedy=f"upload {stem}{extension} beside it: a {kind.title} is several files",
                 )
+    for suffix in kind.suffixed:
+        side = head(client, S3Place(place.bucket, place.key + suffix), suffix)
+        if side is not None and side.size:
+            parts.append(side)
     return parts
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
-from geocairn.sources.formats import SHAPEFILE, beside_by_extension
+from geocairn.sources.formats import SHAPEFILE, SHP_MAGIC, beside_by_extension
 
 Part = tuple[bytes, int]
 """The first 100 bytes of a part, and its size."""
@@ -95,11 +95,17 @@ def check_whole(parts: dict[str, Part], where: str) -> None:
     ------
     InputFailure : when a part is missing, is none, is cut short, or the parts do not belong together.
     """
-    for extension in SHAPEFILE.required:
+    for extension in (".shp", *SHAPEFILE.required):
         if extension not in parts:
             raise InputFailure(
                 f"is a shapefile without its {extension} file", where=where, remedy="a shapefile is several files"
             )
+    if parts[".shp"][0][:4] != SHP_MAGIC:
+        raise InputFailure(
+            "is not a shapefile, as its extension says: its .shp file is of another kind",
+            where=where,
+            remedy="give it the extension of what it is, or write it again",
+        )
     rows = {}
     for extension, count in _COUNTS.items():
         head, size = parts[extension]

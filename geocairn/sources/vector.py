@@ -8,6 +8,7 @@ stay what they are; rows come in the file's order.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 import warnings
@@ -44,6 +45,31 @@ if TYPE_CHECKING:
 
 _UNDEFINED_CRS = re.compile(r"undefined (cartesian |geographic )?(srs|crs)", re.IGNORECASE)
 """The names under which a GeoPackage says that it has no CRS."""
+_SETTLED = {
+    # GDAL's own Arrow reader for FlatGeobuf crashes on a null geometry (3.12); its general one does not.
+    "OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES",
+    "OGR_ORGANIZE_POLYGONS": "DEFAULT",
+    "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO",
+    "SHAPE_RESTORE_SHX": "NO",
+    "GDAL_PAM_ENABLED": "NO",
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": ".no-such-extension",
+    "CPL_CURL_ENABLE_VSIMEM": "NO",
+}
+_DECIDING = ("OGR_", "OSR_", "SHAPE_", "GPKG_", "OPENFILEGDB_", "FLATGEOBUF_", "GEOJSON_")
+"""How the names of options begin that change what the drivers read and write."""
+_WITHOUT_DEFAULT = (
+    "SHAPE_ENCODING",
+    "SHAPE_REWIND_ON_WRITE",
+    "SHAPE_2GB_LIMIT",
+    "OGR_GEOJSON_MAX_OBJ_SIZE",
+    "OGR_SQLITE_PRAGMA",
+    "OGR_SQLITE_LOAD_EXTENSIONS",
+    "OSR_DEFAULT_AXIS_MAPPING_STRATEGY",
+    "ATTRIBUTES_SKIP",
+    "GEOMETRY_AS_COLLECTION",
+    "SQLITE_LIST_ALL_TABLES",
+    "SQLITE_USE_OGR_VFS",
+)
 _MOJIBAKE = re.compile("[\u0080-\u009f\ufffd]|[ÃÂ][\u0080-\u00bf]")
 
 
@@ -83,6 +109,10 @@ def vector_header(path: Path, kind: Format, source: Source) -> Header:
     except (DataSourceError, DataLayerError) as error:
         raise InputFailure(
             f"cannot be read as {kind.title}: {error}", where=source.uri, remedy="check that the file is whole"
+        ) from error
+    except IndexError as error:  # pyogrio asks for the first layer of a file that GDAL finds none in
+        raise InputFailure(
+            f"holds no layer that can be read as {kind.title}", where=source.uri, remedy="check what wrote it"
         ) from error
     if info["driver"] != kind.driver:
         raise InputFailure(f"is {info['driver']}, not {kind.title} as its extension says", where=source.uri)
@@ -135,7 +165,8 @@ def read_vector(path: Path, kind: Format, source: Source, header: Header, column
                 _gdal_name(path, kind, source),
                 layer=header.layer,
                 columns=wanted,
-                bbox=source.bbox,
+                # What lies beside a shapefile as its index may be another file's, and is not in the digest.
+                bbox=None if kind in (SHAPEFILE, ZIPPED_SHAPEFILE) else source.bbox,
                 encoding=_encoding(kind, source, header.encoding),
                 use_arrow=True,
                 arrow_to_pandas_kwargs={"types_mapper": nullable_types().get},
@@ -240,11 +271,22 @@ def _check_flatgeobuf_whole(path: Path, header: Header, rows: int | None, uri: s
 
 
 def prepare_gdal() -> None:
-    """GDAL's own Arrow reader for FlatGeobuf crashes on a null geometry (3.12); its general one does not."""
+    """Settle GDAL's options, so that the environment decides neither what a file is read as nor what is opened."""
     import pyogrio
 
-    if pyogrio.get_gdal_config_option("OGR_FLATGEOBUF_STREAM_BASE_IMPL") is None:
-        pyogrio.set_gdal_config_options({"OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES"})
+    for name in [name for name in os.environ if name.startswith(_DECIDING) or name in _WITHOUT_DEFAULT]:
+        # Many have no value that stands for their default: only their absence does.
+        del os.environ[name]
+    for name in _WITHOUT_DEFAULT:  # set by a configuration file of GDAL, or by other code
+        if pyogrio.get_gdal_config_option(name) is not None:
+            pyogrio.set_gdal_config_options({name: None})
+    if any(pyogrio.get_gdal_config_option(name) != _as_told(value) for name, value in _SETTLED.items()):
+        pyogrio.set_gdal_config_options(dict(_SETTLED))
+
+
+def _as_told(value: str) -> str | bool:
+    """Return the value as pyogrio gives it back."""
+    return {"YES": True, "NO": False}.get(value, value)
 
 
 def _options(kind: Format) -> dict[str, str]:
