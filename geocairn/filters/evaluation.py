@@ -390,7 +390,7 @@ def _geometry(node: dict[str, Any]) -> Any:
 
 
 def _pattern(pattern: str) -> str:
-    """Return the regular expression (RE2's) of a LIKE pattern: % any text, _ one letter, a backslash before a plain one."""
+    """Return the regular expression (RE2's) of a LIKE pattern: % any text, _ one letter, \\ before a plain one."""
     out: list[str] = []
     letters = iter(pattern)
     for letter in letters:

@@ -6,8 +6,8 @@ format that its content suggests: a `.geojson` that is really a virtual data set
 Which files count as parts (they change the data as read, so they are in the digest): of a shapefile `.shp .shx .dbf
 .prj .cpg`, not its spatial indexes (`.qix .sbn .sbx`) and not its metadata (`.shp.xml`); of a GeoPackage its `-wal` and
 `-journal` where they hold anything, not `-shm`; of a folder (file geodatabase, partitioned GeoParquet) every file in it
-but lock files, and for GeoParquet those whose name begins with `.` or `_`; folders in it that are symbolic links are
-not entered, so that each file counts once.
+but lock files, and for GeoParquet those whose name begins with `.` or `_`. Folders in it that are symbolic links are
+never entered, and in a GeoParquet folder refused, so that each file is read once.
 """
 
 from __future__ import annotations
@@ -298,6 +298,13 @@ def _folder_parts(path: Path, kind: Format) -> list[Part]:
     for folder, folders, names in os.walk(path):
         hidden = (".", "_") if kind is PARQUET else ()
         folders[:] = sorted(name for name in folders if not (hidden and name.startswith(hidden)))
+        linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        if linked and kind is PARQUET:  # they may lead in a circle, and Arrow would read their files again and again
+            raise InputFailure(
+                f"holds a folder that is a symbolic link: {linked[0]!r}",
+                where=str(path),
+                remedy="put the files themselves in its place, or remove it",
+            )
         for name in names:
             if (hidden and name.startswith(hidden)) or name.endswith(".lock"):
                 continue

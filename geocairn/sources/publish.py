@@ -30,6 +30,7 @@ from geocairn.sources.target import (
     Published,
     Target,
     contents,
+    foreign_sidecar,
     inspect,
     matches,
     read_sidecar,
@@ -37,6 +38,7 @@ from geocairn.sources.target import (
     total,
 )
 from geocairn.sources.uri import LocalPlace, Place, S3Place, canonical_uri
+from geocairn.sources.written import told_when_full
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -81,7 +83,7 @@ def publish(
         raise InputFailure(f"layer names a layer in a GeoPackage, not in {kind.title}", where=target.uri)
     _check_target(target, place, kind, s3)
     document = dict(lineage)
-    with _Workplace(place) as folder:
+    with told_when_full(target.uri), _Workplace(place) as folder:
         path = folder / place.name
         if kind is PNG:
             (draw or _plain_map(layer))(path)
@@ -193,6 +195,12 @@ def _check_target(target: Target, place: Place, kind: Format, s3: S3Settings | N
             where=target.uri,
             remedy="choose another name, or mode: replace",
         )
+    if kind is not PARQUET and foreign_sidecar(place, s3):
+        raise InputFailure(
+            f"its lineage goes to {sidecar_name(place.name)}, and what is there geocairn did not write",
+            where=target.uri,
+            remedy="move that file away, or choose another name for the output",
+        )
 
 
 def _is_ours(place: Place, kind: Format, s3: S3Settings | None) -> bool:
@@ -279,6 +287,12 @@ def _upload(path: Path, place: S3Place, found: list[Content], sidecar: Path | No
     from geocairn.sources.objects import SHA256_METADATA, failure_of, s3_client
 
     client = s3_client(s3)
+    if path.suffix.lower() in GEOPACKAGE.extensions:  # a log of the old one would be applied to the new one
+        try:
+            for suffix in GEOPACKAGE.suffixed:
+                client.delete_object(Bucket=place.bucket, Key=place.key + suffix)
+        except (ClientError, BotoCoreError) as error:
+            raise failure_of(error, place, "removing what belongs to the old one") from error
     folder = place.key[: -len(place.name)]
     ordered = sorted(found, key=lambda part: part[0] == "")
     files = [(path.parent / name, folder + name, sha256) for _, name, _, sha256 in ordered]

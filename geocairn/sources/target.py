@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from geocairn.s3 import S3Settings
 
 SIDECAR_SUFFIX = ".lineage.json"
+_SIDECAR_HEAD = 32
+"""Within so many bytes a sidecar names its first member, `fingerprint`."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,31 @@ class Target:
         return chosen
 
     def place(self, base: Path | None = None) -> Place:
-        """Return the place that it names; a relative path is taken from `base`, by default the working directory."""
-        return parse(self.uri, base)
+        """Return the place that it names; a relative path is taken from `base`, by default the working directory.
+
+        Of a symbolic link it is the file that the link leads to.
+
+        Raises
+        ------
+        InputFailure : for a link that leads in a circle, or to a name of another extension.
+        """
+        place = parse(self.uri, base)
+        if not isinstance(place, LocalPlace) or not place.path.is_symlink():
+            return place
+        try:
+            real = place.path.resolve()
+            circle = real.is_symlink()
+        except (RuntimeError, OSError):
+            circle = True
+        if circle:
+            raise InputFailure("is a symbolic link that leads in a circle", where=self.uri, remedy="remove it")
+        if real.suffix.lower() != place.path.suffix.lower():
+            raise InputFailure(
+                f"is a symbolic link to {real.name!r}, a name of another extension",
+                where=self.uri,
+                remedy="name the file itself, or remove the link",
+            )
+        return LocalPlace(real)
 
 
 @dataclass(frozen=True)
@@ -175,21 +200,36 @@ def sidecar_name(name: str) -> str:
 
 def read_sidecar(place: Place, s3: S3Settings | None) -> dict[str, Any] | None:
     """Return the sidecar of an output, or None where there is none that can be read as such."""
-    if isinstance(place, LocalPlace):
-        try:
-            raw = place.path.with_name(sidecar_name(place.name)).read_bytes()
-        except (FileNotFoundError, IsADirectoryError):
-            return None
-    else:
-        got = _s3_bytes(S3Place(place.bucket, sidecar_name(place.key)), s3)
-        if got is None:
-            return None
-        raw = got
     try:
-        value = json.loads(raw)
-    except ValueError:
+        raw = _sidecar_bytes(place, s3)
+    except IsADirectoryError:
+        return None
+    try:
+        value = json.loads(raw) if raw is not None else None
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def foreign_sidecar(place: Place, s3: S3Settings | None) -> bool:
+    """Whether something lies where the output's sidecar goes that is no sidecar; one that was damaged still is one."""
+    try:
+        raw = _sidecar_bytes(place, s3)
+    except IsADirectoryError:
+        return True
+    if not raw or (raw.lstrip().startswith(b"{") and b'"fingerprint"' in raw[:_SIDECAR_HEAD]):
+        return False
+    value = read_sidecar(place, s3)
+    return value is None or not {"fingerprint", "output", "lineage"} <= value.keys()
+
+
+def _sidecar_bytes(place: Place, s3: S3Settings | None) -> bytes | None:
+    if isinstance(place, S3Place):
+        return _s3_bytes(S3Place(place.bucket, sidecar_name(place.key)), s3)
+    try:
+        return place.path.with_name(sidecar_name(place.name)).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _s3_contents(place: S3Place, kind: Format, s3: S3Settings | None) -> list[Content] | None:

@@ -22,6 +22,7 @@ from geocairn.kinds import kinds_of
 from geocairn.notes import caveat
 from geocairn.sources.delimited import WKT_NAMES
 from geocairn.sources.formats import CSV, FLATGEOBUF, GEOJSON, GEOPACKAGE, PARQUET, SHAPEFILE, Format
+from geocairn.sources.written import check_written, lack_of_room
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -69,6 +70,7 @@ def write_file(
     Raises
     ------
     InputFailure : for a layer that the format cannot hold.
+    FatalFailure : when the file is not whole afterwards, or there is no room for it.
     """
     if kind is PARQUET:
         write_geoparquet(layer, path, {LINEAGE_KEY: lineage.encode("utf-8")})
@@ -115,7 +117,7 @@ def _write_csv(layer: GeoDataFrame, path: Path) -> None:
 def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: str, kinds: Sequence[str]) -> None:
     import pyogrio
     import shapely
-    from pyogrio.errors import DataSourceError, FeatureError, FieldError, GeometryError
+    from pyogrio.errors import CRSError, DataLayerError, DataSourceError, FeatureError, FieldError, GeometryError
 
     from geocairn.sources.vector import prepare_gdal
 
@@ -159,11 +161,23 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
                 **named,
                 **options,
             )
-    except (DataSourceError, FeatureError, FieldError, GeometryError, ValueError) as error:
+    except (
+        DataSourceError,
+        DataLayerError,
+        FeatureError,
+        FieldError,
+        GeometryError,
+        CRSError,
+        ValueError,
+    ) as error:
+        full = lack_of_room(error, path, ready)
+        if full is not None:
+            raise full from error
         raise InputFailure(f"cannot be written as {kind.title}: {error}", where=path.name) from error
     for message in sorted({str(warning.message) for warning in heard if "pyogrio" in warning.filename}):
         if not _TOLD.search(message):
             caveat(f"{path.name}: {message}")
+    check_written(path, kind, ready, layer_name)
 
 
 def _geometry_type(layer: GeoDataFrame, kind: Format, kinds: Sequence[str], name: str) -> str | None:

@@ -13,6 +13,7 @@ import shapely
 from sample_layers import BIG, layer
 
 from geocairn.failure import InputFailure
+from geocairn.filters.evaluation import matching
 from geocairn.filters.language import check_syntax, columns_of
 from geocairn.operations.selection import filter as filter_operation
 
@@ -180,3 +181,28 @@ def test_as_pandas_on_many_rows() -> None:
     box = shapely.box(0.2, 0.2, 0.8, 0.8)
     expected = many[(many["v"] >= 30) & (many["v"] < 60) & many.within(box)]
     assert result["v"].tolist() == expected["v"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ("a%c", [True, False, True]),
+        ("A%c", [False, False, False]),
+        ("a_c", [False, False, True]),
+        ("a\nb%", [True, False, False]),
+        (r"(\_%", [False, True, False]),
+        ("%" + "a%" * 15 + "b", [False, False, False]),
+    ],
+)
+def test_like_is_exact_and_ends_whatever_the_pattern(pattern: str, matches: list[bool]) -> None:
+    table = gpd.GeoDataFrame(
+        {"t": ["a\nbc", "(_" + "a" * 4000, "aéc"]}, geometry=[shapely.Point(0, 0)] * 3, crs="EPSG:5070"
+    )
+    assert matching(table, f"t LIKE '{pattern}'").tolist() == matches
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 5000 + ".0", "-" + "9" * 5000])
+def test_a_number_of_thousands_of_digits_is_refused(number: str) -> None:
+    table = gpd.GeoDataFrame({"v": [1]}, geometry=[shapely.Point(0, 0)], crs="EPSG:5070")
+    with pytest.raises(InputFailure, match="more than 300 digits"):
+        matching(table, f"v = {number}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -245,3 +246,25 @@ def test_an_upload_that_fails_has_its_class(
     with pytest.raises(Failure) as caught:
         publish(towns, Target(f"s3://{s3_bucket}/out/a.gpkg"), {"fingerprint": "f1"}, s3=proxied_settings)
     assert caught.value.failure_class is wanted
+
+
+def test_the_log_of_a_geopackage_counts_and_a_new_output_drops_it(
+    tmp_path: Path, towns: gpd.GeoDataFrame, s3_settings: S3Settings, s3_bucket: str
+) -> None:
+    towns.to_file(tmp_path / "a.gpkg")
+    connection = sqlite3.connect(tmp_path / "a.gpkg")
+    connection.execute("pragma journal_mode=wal")
+    connection.execute("pragma wal_autocheckpoint=0")
+    for name in connection.execute("select name from sqlite_master where type = 'trigger'").fetchall():
+        connection.execute(f'drop trigger "{name[0]}"')
+    connection.execute("update a set name = 'later'")
+    connection.commit()
+    uri = f"s3://{s3_bucket}/log/a.gpkg"
+    put(s3_settings, s3_bucket, "log/a.gpkg", (tmp_path / "a.gpkg").read_bytes())
+    before = resolve_version(Source(uri=uri), s3=s3_settings)
+    put(s3_settings, s3_bucket, "log/a.gpkg-wal", (tmp_path / "a.gpkg-wal").read_bytes())
+    connection.close()
+    assert resolve_version(Source(uri=uri), s3=s3_settings) != before
+    assert read(Source(uri=uri), s3=s3_settings)["name"].tolist() == ["later", "later"]
+    publish(towns, Target(uri), {"fingerprint": "f1"}, s3=s3_settings)
+    assert read(Source(uri=uri), s3=s3_settings)["name"].tolist() == ["a", "b"]
