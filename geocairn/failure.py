@@ -76,6 +76,10 @@ class CapabilityFailure(Failure):
     failure_class = FailureClass.CAPABILITY
 
 
+class MissingGrid(CapabilityFailure):
+    """A transformation as good as asked for needs a grid that is not installed. No other backend has it either."""
+
+
 class InputFailure(Failure):
     """The plan or the data is at fault: an unsound result, a missing column, a wrong CRS, a source that is gone."""
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prefect.context import TaskRunContext
 from prefect.logging.loggers import task_run_logger
 
-from geocairn.failure import ACTIONS, Classification, FailureClass, classify
+from geocairn.failure import ACTIONS, Classification, FailureClass, MissingGrid, classify
 from geocairn.stores.belief import LayerLost
 from geocairn.tasks.runs import known_run
 
@@ -38,6 +38,8 @@ class Progress:
     retries: int = 0
     reroutes: int = 0
     delay: float = 0.0
+    eligible: tuple[str, ...] = ()
+    """The backends that may compute it, in order; none before the first attempt."""
     call: StepCall | None = None
     """The step's call, made once for all attempts."""
     error: Exception | None = None
@@ -89,7 +91,7 @@ def recover(task: Any, task_run: Any, state: Any) -> bool:
     progress = progress_of(task_run)
     error = state.data if isinstance(state.data, BaseException) else RuntimeError(state.message or "the attempt failed")
     found = classify(error)
-    eligible = task.eligible_backends
+    eligible = progress.eligible or task.eligible_backends
     backend = progress.backend(eligible)
     attempt = attempt_record(backend, found, error)
     progress.attempts.append(attempt)
@@ -108,7 +110,8 @@ def recover(task: Any, task_run: Any, state: Any) -> bool:
         spent = f"after {budget} retries" if budget else "and no retries are allowed"
         logger.error("transient failure (%s) %s: %s", found.reason, spent, error)
         return False
-    if found.failure_class is FailureClass.CAPABILITY and progress.reroutes + 1 < len(eligible):
+    rerouted = found.failure_class is FailureClass.CAPABILITY and not isinstance(error, MissingGrid)
+    if rerouted and progress.reroutes + 1 < len(eligible):
         progress.reroutes += 1
         progress.delay = 0.0
         progress.error = None

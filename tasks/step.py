@@ -20,6 +20,7 @@ from prefect import Task
 from prefect.context import FlowRunContext, TaskRunContext
 from typing_extensions import ParamSpec
 
+from geocairn.backends.claims import usable
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.checkpoint import Checkpoint
 from geocairn.execution import execute, kept_longer
@@ -84,9 +85,16 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         """The backends that may compute it, in the order in which they are tried."""
         chosen = self.settings.backends
         if not chosen:
-            return self.operation.backends[:1]
+            return self.operation.backends
         # With none left the choice stands as it is, so that the step says which backends there are.
         return tuple(name for name in chosen if name in self.operation.backends) or chosen
+
+    def backends_for(self, call: StepCall) -> tuple[str, ...]:
+        """Return the backends that may compute a call: those that were chosen, else all that claim it and are there."""
+        if self.settings.backends:
+            return self.eligible_backends
+        chosen, *others = self.eligible_backends
+        return (chosen, *(name for name in others if usable(self.operation, call.parameters, name)))
 
     def accepts(self, checkpoint: Checkpoint) -> bool:
         """Return whether a checkpoint that is there will do as it is; the body says what is wrong with another."""
@@ -304,7 +312,8 @@ def _body(operation: Operation) -> Callable[..., Checkpoint]:
             raise progress.error
         # Prefect has asked for the key, unless its settings turn caching off.
         call = progress.call or _called(task, inspect.signature(body).bind(*args, **kwargs).arguments)
-        backend = progress.backend(task.eligible_backends)
+        progress.eligible = task.backends_for(call)
+        backend = progress.backend(progress.eligible)
         call = replace(call, backend=backend, attempt=len(progress.attempts) + 1)
         return publish_step(call, current_run()) if operation.effect else execute(call, current_run())
 

@@ -54,6 +54,16 @@ def refusal(operation: Operation, parameters: Any, backend: str = "duckdb") -> s
     return limit(model) if limit is not None else None
 
 
+def usable(operation: Operation, parameters: Any, backend: str) -> bool:
+    """Return whether a backend claims the operation with these parameters and, as far as is known, is installed."""
+    if backend == "duckdb":
+        from geocairn.backends.duckdb_connection import installed
+
+        if not installed():
+            return False
+    return claims(operation, parameters, backend)
+
+
 def tolerance(operation: Operation, backend: str = "duckdb") -> float:
     """Return how far a backend's coordinates and measures may lie from the reference's, as a share of their size.
 

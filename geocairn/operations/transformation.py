@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from geocairn.crs import crs_label
-from geocairn.failure import CapabilityFailure, InputFailure
+from geocairn.failure import InputFailure, MissingGrid
 from geocairn.notes import caveat, note
 from geocairn.operations.antimeridian import mend_torn
 from geocairn.operations.layers import name_rows
@@ -69,7 +69,7 @@ class Transformation:
 
         Raises
         ------
-        InputFailure, CapabilityFailure : as `reproject` says.
+        InputFailure, MissingGrid : as `reproject` says.
         """
         import shapely
 
@@ -100,7 +100,7 @@ class Transformation:
     def _ballpark(self) -> Any:
         if not self.allow_ballpark:
             grids = self._missing_grids(None)
-            raise CapabilityFailure(
+            raise MissingGrid(
                 f"only a ballpark transformation is to be had {self._from_to}"
                 + (f": grid {', '.join(grids[:3])} is not installed" if grids else ""),
                 where=_WHERE,
@@ -120,7 +120,7 @@ class Transformation:
             loose = self._transformer(allow_ballpark=True)
             again = _moved(loose, coordinates[failed])
             if not _endless(again).any() and not self.allow_ballpark:
-                raise CapabilityFailure(
+                raise MissingGrid(
                     f"only a ballpark transformation is to be had {self._from_to} for "
                     f"{name_rows(_owners(failed, rows, count))}",
                     where=_WHERE,
@@ -148,7 +148,7 @@ class Transformation:
         if self.accuracy is not None:
             short = accuracies > self.accuracy
             if short.any() and not self.allow_ballpark:
-                raise CapabilityFailure(
+                raise MissingGrid(
                     f"the transformation {self._from_to} is accurate to {_metres(accuracies[short].max())}, and "
                     f"{self.accuracy:g} m are asked for ({int(short.sum())} of {len(short)} rows)",
                     where=_WHERE,
@@ -157,7 +157,7 @@ class Transformation:
             if not short.any():
                 grids = []
         if grids and not self.allow_ballpark:
-            raise CapabilityFailure(
+            raise MissingGrid(
                 f"the best transformation {self._from_to} needs grid {', '.join(grids[:3])}, which is not installed; "
                 f"without it the accuracy is {_metres(accuracies.max())}",
                 where=_WHERE,

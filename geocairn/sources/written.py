@@ -28,6 +28,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _REMEDY = "the disk is full, or a quota or a limit on the size of files is reached: free some space, or write elsewhere"
 _SPARE = 1 << 20
+_FEATURE_IDS = ("fid", "ogc_fid", "id")
+"""Columns that GDAL may take for the features' numbers, and which are then no fields."""
 _SAID = re.compile(
     r"no space left|disk is full|disk I/O error|quota exceeded|file too large|I/O failure|FWrite\(\)|failed to write",
     re.IGNORECASE,
@@ -73,6 +75,7 @@ def check_written(path: Path, kind: Format, layer: GeoDataFrame, layer_name: str
         if kind is SHAPEFILE:
             parts = parts_beside(path)
             check_whole(parts, path.name)
+            _check_sizes(parts, layer)
             _check_text_parts(path)
         elif kind is GEOJSON:
             _check_end(path)
@@ -142,10 +145,30 @@ def _check_rows(path: Path, kind: Format, layer: GeoDataFrame) -> None:
     wanted = _with_extent(layer)
     if there != wanted:
         raise InputFailure(f"{there} of {wanted} geometries are there")
+    if kind is not GEOJSON:  # which leaves out what is null
+        fields = {str(name) for name in schema["fields"]}
+        wanted_fields = [str(name) for name in layer.columns if name != layer.geometry.name]
+        lost = [name for name in wanted_fields if name not in fields and name.lower() not in _FEATURE_IDS]
+        if lost:
+            raise InputFailure(f"the column {lost[0]!r} is not there")
     if kind is not SHAPEFILE:  # which closes rings and leaves out empty parts
         counts = [int(shapely.get_num_coordinates(values).sum()) for values in (found, layer.geometry.values)]
         if counts[0] != counts[1]:
             raise InputFailure(f"{counts[0]} of {counts[1]} coordinates are there")
+
+
+def _check_sizes(parts: dict[str, tuple[bytes, int]], layer: GeoDataFrame) -> None:
+    """Hold the parts of a shapefile against each other: GDAL may fail to write the heads too, which then tell less."""
+    for extension in (".shp", ".shx"):
+        head, size = parts[extension]
+        if 2 * int(struct.unpack(">i", head[24:28])[0]) != size:
+            raise InputFailure(f"its {extension} file does not tell its own size")
+    if parts[".shx"][1] != 100 + 8 * len(layer):
+        raise InputFailure("its .shx file does not hold every row")
+    head, size = parts[".dbf"]
+    rows, start, row = struct.unpack("<IHH", head[4:12])
+    if rows != len(layer) or size - (start + rows * row) not in (0, 1):  # one byte may mark the end
+        raise InputFailure("its .dbf file does not tell its own size")
 
 
 def _check_text_parts(path: Path) -> None:

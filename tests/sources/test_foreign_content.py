@@ -60,7 +60,7 @@ def command(listener: socket.socket) -> str:
         '{"type": 5}',
         '{"features": []}',
         "{not json",
-        '<OGRVRTDataSource><OGRVRTLayer name="a"><SrcDataSource>/etc/x</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>',
+        '<OGRVRTDataSource><OGRVRTLayer name="a"><SrcDataSource>/x</SrcDataSource></OGRVRTLayer></OGRVRTDataSource>',
     ],
 )
 @pytest.mark.parametrize("name", ["a.geojson", "a.gdalg.json"])
@@ -68,7 +68,7 @@ def test_json_that_is_no_geojson_is_refused_before_gdal_sees_it(
     tmp_path: Path, listener: socket.socket, name: str, text: str
 ) -> None:
     (tmp_path / name).write_text(text.replace("COMMAND", command(listener)))
-    with pytest.raises(InputFailure, match="not (a )?GeoJSON|not sound JSON"):
+    with pytest.raises(InputFailure, match=r"not (a )?GeoJSON|not sound JSON"):
         describe(Source(uri=str(tmp_path / name)))
     assert nobody_called(listener)
 
@@ -108,7 +108,7 @@ def test_a_vsicurl_name_is_not_followed_by_gdal(listener: socket.socket) -> None
         {"name": "x", "crs": {"type": "name", "properties": {"name": "EPSG:4326"}}, "features": [FEATURE]},
         FEATURE,
         POINT,
-        {"a": "x" * 70_000, "type": "FeatureCollection", "features": [FEATURE]},
+        {"a": "x" * 1_000, "type": "FeatureCollection", "features": [FEATURE]},
     ],
 )
 def test_every_form_of_geojson_is_read(tmp_path: Path, value: dict[str, object]) -> None:
@@ -120,7 +120,7 @@ def test_every_form_of_geojson_is_read(tmp_path: Path, value: dict[str, object])
 def test_json_fg_without_a_feature_is_told(tmp_path: Path) -> None:
     conforms = ["http://www.opengis.net/spec/json-fg-1/0.1/conf/core"]
     (tmp_path / "a.json").write_text(json.dumps({"type": "FeatureCollection", "conformsTo": conforms, "features": []}))
-    with pytest.raises(InputFailure, match="a.json"):
+    with pytest.raises(InputFailure, match=r"a\.json"):
         describe(Source(uri=str(tmp_path / "a.json")))
 
 
