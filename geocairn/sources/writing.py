@@ -145,6 +145,15 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
         options["ENCODING"] = "UTF-8"
     geometry_type = _geometry_type(ready, kind, kinds, path.name)
     named = {"layer": layer_name} if kind in (GEOPACKAGE, FLATGEOBUF) else {}
+    if kind is not SHAPEFILE:
+        folded = [str(name).lower() for name in ready.columns]
+        same = [str(name) for name in ready.columns if folded.count(str(name).lower()) > 1]
+        if same:  # GDAL takes one for the other, which has crashed the process
+            raise InputFailure(
+                f"cannot be written as {kind.title}: its columns {' and '.join(map(repr, same))} differ only in case",
+                where=path.name,
+                remedy="rename one",
+            )
     if kind is GEOPACKAGE:
         options["GEOMETRY_NAME"] = str(ready.geometry.name)
     try:
