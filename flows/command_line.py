@@ -48,8 +48,11 @@ class _Commands(click.Group):
             if context.meta[_WANTS_JSON]:
                 _print_failure(error.format_message(), "command", 2)
             raise
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit):
             raise
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("interrupted: what was finished is kept, and the same command goes on from there", err=True)
+            context.exit(1)
         except Exception as error:  # noqa: BLE001 - the last one that can tell the user what went wrong
             context.exit(_told(error, context.meta[_WANTS_JSON]))
 
@@ -224,16 +227,22 @@ def trace(run_id: str, store: str | None, scope: str | None, as_json: bool) -> N
 
 @main.command()
 @click.option("--stop", is_flag=True, help="Stop it")
-def dev(stop: bool) -> None:
-    """Show, or stop, the Prefect server of local runs."""
+@click.option("--url", is_flag=True, help="Print the URL of its API alone, after starting it if need be")
+def dev(stop: bool, url: bool) -> None:
+    """Show, start (--url) or stop the Prefect server of local runs."""
     from geocairn.flows import local_server
 
+    if url:
+        server, _ = local_server.launch()
+        local_server.wait_until_healthy(server)
+        click.echo(server.url)
+        return
     if stop:
         stopped = local_server.stop()
         click.echo(f"stopped the server at {stopped.ui}" if stopped else "no local server was running")
         return
-    server = local_server.running_server()
-    click.echo(f"a server runs at {server.ui} (process {server.pid})" if server else "no local server is running")
+    running = local_server.running_server()
+    click.echo(f"a server runs at {running.ui} (process {running.pid})" if running else "no local server is running")
 
 
 def _workspace(store: str | None, scope: str | None) -> Workspace:

@@ -37,6 +37,7 @@ def run_recorded(
     from geocairn.blocks import CheckpointStoreBlock
     from geocairn.flows.progress import progress
     from geocairn.flows.run_chain import ChainHalted, listen, run_chain
+    from geocairn.tasks.runs import overhear
 
     if server is not None:
         local_server.wait_until_healthy(server)
@@ -44,10 +45,12 @@ def run_recorded(
     run_chain.result_storage = block
     with progress(decision.graph, quiet=quiet) as listener:
         listen(listener)
+        overhear(None if quiet else lambda text: click.echo(text, err=True))
         try:
             state: Any = run_chain(plan=document.values, return_state=True)
         finally:
             listen(None)
+            overhear(None)
     if state.is_completed():
         return dict(state.result()), DONE
     error = state.result(raise_on_failure=False)

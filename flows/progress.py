@@ -14,9 +14,14 @@ _MARKS = {"computed": "green", "reused": "cyan", "failed": "red", "not_reached":
 
 @contextmanager
 def progress(graph: Graph, *, quiet: bool) -> Iterator[Any]:
-    """Yield what hears of nodes as they end; it draws on standard error, where that is a terminal."""
-    if quiet or not sys.stderr.isatty():
+    """Yield what hears of nodes as they end: a bar on a terminal, elsewhere a line each on standard error."""
+    if quiet:
         yield lambda name, operation, outcome: None
+        return
+    if not sys.stderr.isatty():
+        yield lambda name, operation, outcome: print(
+            f"{outcome} {name.removeprefix('output:')} ({operation})", file=sys.stderr, flush=True
+        )
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

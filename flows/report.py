@@ -52,7 +52,8 @@ def print_answer(answer: Mapping[str, Any], as_json: bool, remark: str = "") -> 
         click.echo(
             f"  {_coloured(entry['outcome'], 11)}  {entry['name']:<22} {entry['op']:<16} {rows} {seconds}".rstrip()
         )
-        for attempt in entry["attempts"]:
+        told = answer.get("failure", {}).get("step") == entry["name"]  # the last one is told below
+        for attempt in entry["attempts"][: -1 if told else None]:
             click.echo(f"              {attempt['class']} on {attempt['backend']}: {attempt['error']}")
     for name, output in answer["outputs"].items():
         click.echo(
@@ -71,7 +72,7 @@ def print_answer(answer: Mapping[str, Any], as_json: bool, remark: str = "") -> 
             click.echo(f"last good: {good['step']} {good['fingerprint'][:16]} {good['ref']}", err=True)
         if failure["class"] == "input":
             click.echo("to go on: mend the plan or the data, or --set STEP.PARAM=VALUE, and run it again", err=True)
-    summary = remark or ("done" if not failure else "ended")
+    summary = "ended" if failure else remark or "done"
     click.echo(f"{summary} in {answer['seconds']:.1f} s, run {answer['run_id']}")
 
 
@@ -80,7 +81,7 @@ def print_status(record: Mapping[str, Any]) -> None:
     for entry in record["steps"]:
         click.echo(f"  {_coloured(entry['outcome'], 10)}  {entry['name']:<22} {entry['op']}")
         for reason in entry.get("because", []):
-            click.echo(f"              {reason['component']}: {_short(reason['before'])} → {_short(reason['now'])}")
+            click.echo(f"              {_reason(reason)}")
         if "failure" in entry:
             click.secho(f"              {entry['failure']['message']}", fg="red")
         _print_defects(entry)
@@ -90,8 +91,17 @@ def print_status(record: Mapping[str, Any]) -> None:
         verb = "stands" if entry["outcome"] == "reuse" else "to be written"
         click.echo(f"  {_coloured(entry['outcome'], 10)}  output {entry['name']}: {verb}")
         for reason in entry.get("because", []):
-            click.echo(f"              {reason['component']}: {_short(reason['before'])} → {_short(reason['now'])}")
+            click.echo(f"              {_reason(reason)}")
     click.echo("nothing to compute" if record["unchanged"] else f"{_count(record)} to compute or write")
+
+
+def _reason(reason: Mapping[str, Any]) -> str:
+    """Return in words what makes a step stale."""
+    if reason["component"] == "checkpoint":
+        if not reason["before"] and reason["now"] == "missing":
+            return "not computed yet"
+        return f"checkpoint: {'was there' if reason['before'] else 'never computed'}, now {reason['now']}"
+    return f"{reason['component']}: {_short(reason['before'])} → {_short(reason['now'])}"
 
 
 def _print_defects(entry: Mapping[str, Any]) -> None:
@@ -99,6 +109,8 @@ def _print_defects(entry: Mapping[str, Any]) -> None:
     if defects:
         told = ", ".join(f"{count} {what}" for what, count in defects.items())
         click.echo(f"              {entry['name']}: geometries as they come: {told}")
+    if entry.get("outside_area"):
+        click.echo(f"              {entry['name']}: {entry['outside_area']} rows lie outside the CRS's area of use")
 
 
 def _count(record: Mapping[str, Any]) -> int:
@@ -124,7 +136,7 @@ def print_checkpoint(checkpoint: Checkpoint, as_json: bool) -> None:
         "columns": ", ".join(f"{name} {kind}" for name, kind in facts.columns.items()) or "-",
         "geometry": ", ".join(facts.geometry_types) or "-",
         "CRS": facts.crs_name or "-",
-        "bounds": ", ".join(f"{value:g}" for value in facts.bounds) if facts.bounds else "-",
+        "bounds": ", ".join(f"{value:.10g}" for value in facts.bounds) if facts.bounds else "-",
         "defects": f"{facts.invalid} invalid, {facts.missing} null, {facts.empty} empty, "
         f"{facts.outside_area} outside the area of use",
         "layer": f"{checkpoint.layer.key} ({checkpoint.layer.size:,} bytes)" if checkpoint.layer else "-",

@@ -94,10 +94,18 @@ class Answer:
 
     def _caveats(self) -> list[str]:
         found = list(self.caveats)
-        for verdict in self.decision.graph.targets:
-            outcome = self.outcomes.get(verdict.name)
+        for node in self.decision.graph.targets:
+            outcome = self.outcomes.get(node.name)
             checkpoint = outcome.checkpoint if outcome else None
-            found += checkpoint.caveats if checkpoint is not None else []
+            if checkpoint is None:
+                continue
+            found += checkpoint.caveats
+            facts = checkpoint.facts
+            if facts.outside_area:
+                found.append(
+                    f"{facts.outside_area} of {facts.rows} rows of {node.name.removeprefix('output:')} lie outside the "
+                    f"area of use of {facts.crs_name}: is the CRS right, and are x and y in their places?"
+                )
         return list(dict.fromkeys(found))
 
     def _outputs(self) -> dict[str, Any]:

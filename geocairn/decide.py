@@ -304,12 +304,11 @@ def _entry(verdict: Verdict) -> dict[str, Any]:
     if checkpoint is not None and verdict.outcome == "reuse":
         entry["rows"] = checkpoint.facts.rows
         entry["ref"] = checkpoint.layer.key if checkpoint.layer else None
-        if checkpoint.facts.invalid or checkpoint.facts.missing or checkpoint.facts.empty:
-            entry["defects"] = {
-                "invalid": checkpoint.facts.invalid,
-                "missing": checkpoint.facts.missing,
-                "empty": checkpoint.facts.empty,
-            }
+        facts = checkpoint.facts
+        if facts.invalid or facts.missing or facts.empty:
+            entry["defects"] = {"invalid": facts.invalid, "missing": facts.missing, "empty": facts.empty}
+        if facts.outside_area:
+            entry["outside_area"] = facts.outside_area
     if verdict.failure is not None:
         entry["failure"] = {"class": verdict.failure.failure_class.value, "message": str(verdict.failure)}
     return entry

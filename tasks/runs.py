@@ -14,6 +14,7 @@ import json
 import logging
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from prefect.context import FlowRunContext, TaskRunContext
@@ -37,6 +38,7 @@ _lock = threading.Lock()
 _registered: dict[str, Run] = {}
 _runs: dict[tuple[str, str], FlowRun] = {}
 _hand_over = HandOver()
+_overhearing: list[Callable[[str], None]] = []
 _default_blocks: dict[str, CheckpointStoreBlock] = {}
 
 
@@ -197,7 +199,14 @@ def remove_what_ended(*, everything: bool = False) -> None:
 atexit.register(remove_what_ended, everything=True)
 
 
+def overhear(heard: Callable[[str], None] | None) -> None:
+    """Let somebody hear the notices of runs in this process beside the log: the command line does."""
+    _overhearing[:] = [heard] if heard is not None else []
+
+
 def _say(text: str) -> None:
+    for heard in _overhearing:
+        heard(text)
     try:
         get_run_logger().info(text)
     except MissingContextError:

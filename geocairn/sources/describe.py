@@ -149,7 +149,10 @@ def filter_columns(source: Source) -> set[str]:
         return set()
     from geocairn.filters.language import columns_of
 
-    return set(columns_of(source.where))
+    try:
+        return set(columns_of(source.where))
+    except ValueError as error:
+        raise InputFailure(f"where: {error}", where=source.uri) from None
 
 
 def _key(source: Source, version: SourceVersion, base: Path | None, s3: S3Settings | None) -> str:

@@ -141,6 +141,10 @@ class _Workplace:
             raise InputFailure(
                 "the folder to write to is a file", where=str(parent), remedy="choose another folder"
             ) from error
+        except OSError as error:
+            raise FatalFailure(
+                f"the folder cannot be written to: {error.strerror}", where=str(parent), remedy="choose another folder"
+            ) from error
         return self.folder
 
     def __exit__(self, *details: object) -> None:

@@ -198,3 +198,12 @@ def test_a_stated_version_does_not_carry_facts_to_another_file(tmp_path: Path, t
         describe(Source(uri=str(tmp_path / name), version="1"), memory=memory).kinds for name in ("a.gpkg", "b.gpkg")
     ]
     assert kinds == [("point",), ("polygon",)]
+
+
+def test_a_wrong_filter_of_a_source_is_a_failure_with_a_message(tmp_path):
+    import geopandas
+    from shapely.geometry import Point
+
+    geopandas.GeoDataFrame({"a": [1]}, geometry=[Point(0, 0)], crs=4326).to_file(tmp_path / "p.gpkg")
+    with pytest.raises(InputFailure, match="where"):
+        describe(Source(uri=str(tmp_path / "p.gpkg"), where="a > "))
