@@ -15,6 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 DEFAULT_ENDPOINT = "aws"
 """How the endpoint is named in canonical URIs where none is set."""
 
+_CREDENTIAL_VARIABLES = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_PROFILE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+)
+
 _lock = threading.Lock()
 _clients: dict[tuple[str, int], Any] = {}
 _filesystems: dict[tuple[str, int], Any] = {}
@@ -59,7 +68,11 @@ class S3Settings(BaseModel):
     def _key(self) -> str:
         secret = self.secret_key.get_secret_value() if self.secret_key else ""
         token = self.session_token.get_secret_value() if self.session_token else ""
-        return repr((self.endpoint, self.region, self.path_style, self.profile, self.access_key, secret, token))
+        # Keys that are not stated come from the environment, so another environment is another client.
+        outside = [] if self.access_key else [os.environ.get(name) for name in _CREDENTIAL_VARIABLES]
+        return repr(
+            (self.endpoint, self.region, self.path_style, self.profile, self.access_key, secret, token, outside)
+        )
 
 
 def client(settings: S3Settings) -> Any:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 FILE = Path(__file__).parent / "operation_versions.json"
 
-_TELLING = ("geocairn.failure", "geocairn.notes", "geocairn.nearest")
-"""What only tells of a computation: its messages are no results."""
+_TELLING = ("geocairn.failure", "geocairn.notes", "geocairn.nearest", "geocairn.s3")
+"""What only tells of a computation, or reaches a service (and keeps its clients): no result comes of that."""
 
 
 def digests() -> dict[str, str]:
