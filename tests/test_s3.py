@@ -1,4 +1,4 @@
-"""Clients of S3-compatible services: kept for the settings, and the credentials around them, that they were made for."""
+"""Clients of S3-compatible services: kept for the settings and the surrounding credentials they were made for."""
 
 from __future__ import annotations
 
