@@ -64,7 +64,7 @@ def _ended(httpx, api: str, run_id: str) -> str:
     """Wait for a flow run to end and return the name of its state."""
     for _ in range(600):
         state = httpx.get(f"{api}/flow_runs/{run_id}").json()["state"]
-        if state["type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
+        if state and state["type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED"):
             return str(state["name"])
         time.sleep(0.2)
     raise AssertionError("the run did not end in two minutes")
@@ -75,7 +75,7 @@ def _task_states(httpx, api: str, run_id: str) -> dict[str, str]:
     query = {"flow_runs": {"id": {"any_": [run_id]}}}
     for _ in range(300):
         runs = httpx.post(f"{api}/task_runs/filter", json=query).json()
-        if runs and all(run["state"]["type"] in ("COMPLETED", "FAILED", "CRASHED") for run in runs):
+        if runs and all((run["state"] or {}).get("type") in ("COMPLETED", "FAILED", "CRASHED") for run in runs):
             return {run["name"]: run["state"]["name"] for run in runs}
         time.sleep(0.2)
     raise AssertionError("the server did not record the end of each task run in a minute")
