@@ -26,6 +26,7 @@ from geocairn.stores.belief import LayerLost
 from geocairn.stores.runs import RunInFlight
 from geocairn.stores.traces import read_decision
 from geocairn.tasks.runs import new_run, register, unregister
+from geocairn.tasks.signature import argument_name
 from geocairn.tasks.step import StepTask, step
 from geocairn.workspace import Workspace
 
@@ -146,7 +147,8 @@ class _Round:
         for role, names in node.inputs.items():
             inputs[role] = self._input(names) if isinstance(names, str) else [self._input(name) for name in names]
         parameters = {
-            _argument(task, name): getattr(node.parameters, name) for name in sorted(node.parameters.model_fields_set)
+            argument_name(node.operation, name): getattr(node.parameters, name)
+            for name in sorted(node.parameters.model_fields_set)
         }
         future: PrefectFuture[Checkpoint] = task.submit(**inputs, **parameters)
         return future
@@ -196,13 +198,6 @@ class _Round:
         self.outcomes[verdict.node.name] = outcome
         if self.listener is not None:
             self.listener(verdict.node.name, verdict.node.operation.name, outcome.outcome)
-
-
-def _argument(task: StepTask, field_name: str) -> str:
-    """Return the task's argument for a parameter: its public name, where no input has it."""
-    field = task.operation.parameters.model_fields[field_name]
-    alias = field.alias or field_name
-    return alias if alias not in {role.name for role in task.operation.roles} else field_name
 
 
 def stand_in(verdict: Verdict) -> Checkpoint:

@@ -105,11 +105,6 @@ def lineage_of(
     }
 
 
-def prints_of(checkpoint: Checkpoint) -> list[str]:
-    """Return the fingerprints of all its inputs."""
-    return _prints(checkpoint.inputs.values())
-
-
 def _prints(values: Iterable[Any]) -> list[str]:
     return [print_ for value in values for print_ in (value if isinstance(value, list) else [value])]
 
