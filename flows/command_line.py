@@ -59,8 +59,9 @@ class _Commands(click.Group):
 
 def _told(error: Exception, as_json: bool) -> int:
     """Tell the user of a failure in one message and return the exit code; an unknown one with its traceback."""
+    from geocairn.classification import classify
     from geocairn.exit_code import WRONG, exit_code_of
-    from geocairn.failure import Failure, classify
+    from geocairn.failure import Failure
     from geocairn.plan.complaint import PlanError
 
     more: dict[str, Any] = {}

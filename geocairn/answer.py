@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from geocairn.checkpoint import Checkpoint
+from geocairn.classification import Classification, classify
 from geocairn.decide import Decision, Verdict
 from geocairn.exit_code import exit_code_of
-from geocairn.failure import Classification, Failure, FailureClass, classify
+from geocairn.failure import Failure, FailureClass
 
 Status = Literal["completed", "halted", "needs_input"]
 

@@ -16,6 +16,7 @@ from geocairn.expectation import Expect, unmet
 from geocairn.operations.contract import REFERENCE_BACKEND, Operation
 from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.model import CheckpointPolicy
+from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
 from geocairn.sources.source import Source
 from geocairn.stores.memory import HandOver
 from geocairn.workspace import Workspace
@@ -71,6 +72,8 @@ class Run:
     run_id: str
     workspace: Workspace
     hand_over: HandOver
+    policy: RecoveryPolicy = DEFAULT_POLICY
+    """What recovery may do, as it was when the run started or was resumed."""
     say: Callable[[str], None] = lambda text: None
     """Where one-line notices go: whom a step waits for, why a checkpoint was set aside."""
     notices: list[dict[str, Any]] = field(default_factory=list)

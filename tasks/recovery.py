@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from prefect.context import TaskRunContext
 from prefect.logging.loggers import task_run_logger
 
-from geocairn.failure import ACTIONS, Classification, FailureClass, MissingGrid, classify
+from geocairn.classification import Classification, classify
+from geocairn.failure import ACTIONS, FailureClass, MissingGrid
 from geocairn.stores.belief import LayerLost
 from geocairn.tasks.runs import known_run
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 FILE = Path(__file__).parent / "operation_versions.json"
 
-_TELLING = ("geocairn.failure", "geocairn.notes", "geocairn.nearest", "geocairn.s3")
+_TELLING = ("geocairn.classification", "geocairn.failure", "geocairn.notes", "geocairn.nearest", "geocairn.s3")
 """What only tells of a computation, or reaches a service (and keeps its clients): no result comes of that."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from geocairn.classification import classify, s3_code
 from geocairn.failure import (
     CapabilityFailure,
     Failure,
@@ -20,8 +21,6 @@ from geocairn.failure import (
     InputFailure,
     SourceChanged,
     TransientFailure,
-    classify,
-    s3_code,
 )
 from geocairn.sources.formats import Format, beside_by_extension
 from geocairn.sources.uri import S3Place, s3_settings

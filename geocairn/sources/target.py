@@ -246,7 +246,7 @@ def _s3_contents(place: S3Place, kind: Format, s3: S3Settings | None) -> list[Co
 def _s3_bytes(place: S3Place, s3: S3Settings | None) -> bytes | None:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from geocairn.failure import s3_code
+    from geocairn.classification import s3_code
     from geocairn.sources.objects import failure_of, s3_client
 
     try:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import errno
 
-from geocairn.failure import CapabilityFailure, Failure, FailureClass, FatalFailure, TransientFailure, classify, s3_code
+from geocairn.classification import classify, s3_code
+from geocairn.failure import CapabilityFailure, Failure, FailureClass, FatalFailure, TransientFailure
 
 _ERRNO_REMEDIES = {
     errno.EACCES: "give this user the right to read and write there, or choose another store",

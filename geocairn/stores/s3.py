@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from geocairn.failure import TransientFailure, s3_code
+from geocairn.classification import s3_code
+from geocairn.failure import TransientFailure
 from geocairn.s3 import S3Settings, client, filesystem
 from geocairn.stores.objects import PAGE, Conflict, Info, Missing, Stored, check_key, check_prefix
 from geocairn.stores.refusals import refusal

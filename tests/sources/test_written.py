@@ -13,7 +13,8 @@ import pyogrio
 import pytest
 from shapely import Point
 
-from geocairn.failure import FailureClass, FatalFailure, InputFailure, classify
+from geocairn.classification import classify
+from geocairn.failure import FailureClass, FatalFailure, InputFailure
 from geocairn.sources import writing as writing_module
 from geocairn.sources.formats import format_of
 from geocairn.sources.publish import Target, publish

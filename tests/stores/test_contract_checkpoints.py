@@ -23,7 +23,8 @@ from store_samples import (
 )
 
 from geocairn.checkpoint import LayerReference, Publication, parse_record, parse_time, write_record
-from geocairn.failure import FailureClass, FatalFailure, InputFailure, classify
+from geocairn.classification import classify
+from geocairn.failure import FailureClass, FatalFailure, InputFailure
 from geocairn.s3 import S3Settings
 from geocairn.stores import checkpoints, keys
 from geocairn.stores.checkpoints import CheckpointStore, LayerLost

@@ -10,7 +10,8 @@ from geopandas.testing import assert_geodataframe_equal
 from s3_server import GUEST_KEY, GUEST_SECRET
 from store_samples import checkpoint, fingerprint, keys_under, layer
 
-from geocairn.failure import Failure, FailureClass, FatalFailure, TransientFailure, classify
+from geocairn.classification import classify
+from geocairn.failure import Failure, FailureClass, FatalFailure, TransientFailure
 from geocairn.s3 import S3Settings
 from geocairn.stores import keys
 from geocairn.stores.checkpoints import CheckpointStore

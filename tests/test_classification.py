@@ -22,6 +22,7 @@ import cloudpickle
 import pytest
 
 import geocairn
+from geocairn.classification import classify, s3_code
 from geocairn.failure import (
     ACTIONS,
     CapabilityFailure,
@@ -32,8 +33,6 @@ from geocairn.failure import (
     MissingGrid,
     SourceChanged,
     TransientFailure,
-    classify,
-    s3_code,
 )
 from geocairn.stores.belief import LayerLost
 from geocairn.stores.objects import Conflict, Missing
