@@ -19,8 +19,10 @@ from prefect.results import ResultRecord, ResultRecordMetadata  # type: ignore[a
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
 from geocairn.blocks.checkpoint_serializer import CheckpointSerializer
+from geocairn.blocks.recovery_policy import policy_named
 from geocairn.checkpoint import is_fingerprint
 from geocairn.failure import InputFailure, TransientFailure
+from geocairn.policy import RecoveryPolicy
 from geocairn.published import target_stands
 from geocairn.s3 import S3Settings
 from geocairn.stores.checkpoints import CheckpointStore
@@ -70,6 +72,12 @@ class CheckpointStoreBlock(WritableFileSystem):
         min_length=1,
         description="Who runs plans on this store: results from private sources are shared within a scope only.",
     )
+    recovery_policy: str = Field(
+        default="",
+        title="Recovery policy",
+        description="Name of a saved recovery policy; the built-in one when empty. It is read at each run's start.",
+        examples=["patient"],
+    )
     time_to_live_days: float | None = Field(
         default=7.0, gt=0, description="Days for which a checkpoint is kept; empty for ever.", examples=[7]
     )
@@ -112,11 +120,20 @@ class CheckpointStoreBlock(WritableFileSystem):
             self._opened = address
         return self._store
 
+    def policy(self) -> RecoveryPolicy:
+        """Return the recovery policy of runs on this store, as it is now.
+
+        Raises
+        ------
+        InputFailure : where the one that is named cannot be loaded.
+        """
+        return policy_named(self.recovery_policy)
+
     @property
     def identity(self) -> str:
         """A text that two blocks share exactly when they open the same store in the same way; tells no secret."""
         secrets = [secret.get_secret_value() for secret in (self.secret_key, self.session_token) if secret is not None]
-        parts = [self.address, self.scope, self.time_to_live_days, self.s3, secrets]
+        parts = [self.address, self.scope, self.time_to_live_days, self.recovery_policy, self.s3, secrets]
         return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()
 
     def workspace(self) -> Workspace:
@@ -147,8 +164,8 @@ class CheckpointStoreBlock(WritableFileSystem):
             raise TransientFailure("there is no checkpoint", where=path)
         # What Prefect takes from here ends the task run: a step whose expectations are not met has to say so itself.
         context = TaskRunContext.get()
-        accepts = getattr(context.task, "accepts", None) if context is not None else None
-        if accepts is not None and not accepts(checkpoint):
+        takes = getattr(context.task, "takes", None) if context is not None else None
+        if context is not None and takes is not None and not takes(checkpoint, context.task_run):
             raise InputFailure("the checkpoint is not what the step expects now", where=path)
         metadata = ResultRecordMetadata(
             serializer=CheckpointSerializer(), storage_key=path, storage_block_id=self._block_document_id

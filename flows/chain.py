@@ -9,7 +9,7 @@ store.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from prefect.futures import PrefectFuture
@@ -18,10 +18,13 @@ from geocairn.answer import Answer, StepOutcome
 from geocairn.checkpoint import Checkpoint, LayerFacts
 from geocairn.decide import Decision, Verdict, decide, decision_record
 from geocairn.failure import Failure, SourceChanged
+from geocairn.fallbacks import fallbacks_due
 from geocairn.lineage import planned
 from geocairn.plan.graph import Graph
+from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
+from geocairn.recoveries import Recovery
 from geocairn.run_record import keep_decision
-from geocairn.step_call import Run
+from geocairn.step_call import FallbackFor, Run
 from geocairn.stores.belief import LayerLost
 from geocairn.stores.runs import RunInFlight
 from geocairn.stores.traces import read_decision
@@ -39,7 +42,14 @@ Listener = Callable[[str, str, str], None]
 """Told the name, the operation and the outcome of a node as it ends."""
 
 
-def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listener | None = None) -> tuple[Answer, Run]:
+def run_graph(
+    graph: Graph,
+    workspace: Workspace,
+    run_id: str,
+    listener: Listener | None = None,
+    policy: RecoveryPolicy = DEFAULT_POLICY,
+    accepted: Collection[str] = (),
+) -> tuple[Answer, Run]:
     """Run a checked plan inside a Prefect flow run and return its answer.
 
     Parameters
@@ -48,15 +58,23 @@ def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listene
     workspace : where it runs.
     run_id : the flow run's id.
     listener : hears of each node as it ends.
+    policy : what recovery may do.
+    accepted : steps whose fallback a person has accepted for this run.
     """
     started = time.monotonic()
-    run = register(new_run(run_id, workspace))
+    run = register(new_run(run_id, workspace, policy, graph.plan.name))
     store = workspace.store
     try:
-        again = _Again()
+        again = _Again(run, graph, accepted)
+        outcomes: dict[str, StepOutcome] = {}
         while True:
             previous = read_decision(store, workspace.scope, graph.plan.name)
-            decision = decide(graph, workspace, previous=previous)
+            try:
+                decision = decide(graph, workspace, previous=previous, unreadable=again.unreadable)
+            except Exception:
+                if not again.unreadable or not outcomes:
+                    raise
+                break  # the version before does not answer for it either: the failure of the present one stands
             with RunInFlight(store, run_id, decision.fingerprints()):
                 outcomes = _Round(decision, run, listener).run()
             reached = {name for name, outcome in outcomes.items() if outcome.outcome in ("reused", "computed")}
@@ -65,11 +83,12 @@ def run_graph(graph: Graph, workspace: Workspace, run_id: str, listener: Listene
             )
             if hindered is not None:
                 run.notice("plan", hindered)
-            reason = again.because_of([outcome.error for outcome in outcomes.values()])
-            if reason is None:
+            changed = again.graph_after(decision, outcomes)
+            if changed is None:
                 break
-            run.notice("plan", f"decided again: {reason}")
-        answer = Answer(run_id, decision, outcomes)
+            graph = changed
+        slow = run.recoveries.slow(policy.slow_recovery_seconds)
+        answer = Answer(run_id, decision, outcomes, caveats=[*run.caveats, *slow])
         answer.seconds = time.monotonic() - started
         return answer, run
     finally:
@@ -86,18 +105,57 @@ def _clear(run: Run) -> None:
 
 
 class _Again:
-    """Whether a plan is to be decided again after a round, a bounded number of times."""
+    """Whether a plan is to be decided again after a round, and as which graph; a bounded number of times."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Run, graph: Graph, accepted: Collection[str]) -> None:
+        self.run = run
+        self.first = graph
+        self.accepted = accepted
         self.changes = 0
         self.losses: dict[str, int] = {}
+        self.unreadable: dict[str, BaseException] = {}
+        """Sources whose present version cannot be read, where the one before may answer."""
 
-    def because_of(self, errors: list[BaseException | None]) -> Failure | None:
-        """Return the failure for which the plan is to be decided again; None when the round's outcome is final."""
+    def graph_after(self, decision: Decision, outcomes: dict[str, StepOutcome]) -> Graph | None:
+        """Return the graph to be decided next; None when the round's outcome is final."""
+        reason = self._changed_or_lost(decision, outcomes)
+        if reason is not None:
+            self.run.notice("plan", f"decided again: {reason}")
+            return self.first if isinstance(reason, SourceChanged) else decision.graph
+        unreadable = {
+            name: outcome.error
+            for name, outcome in outcomes.items()
+            if outcome.error is not None and decision.verdicts[name].node.allow_older and name not in self.unreadable
+        }
+        if unreadable:
+            self.unreadable |= unreadable
+            for name, error in unreadable.items():
+                self.run.notice(f"source {name}", f"cannot be read, so its version before is looked at: {error}")
+            return decision.graph
+        graph = decision.graph
+        for name in fallbacks_due(decision, outcomes, self.run.policy, self.accepted):
+            graph = self._fall_back(graph, name, outcomes[name])
+        return graph if graph is not decision.graph else None
+
+    def _fall_back(self, graph: Graph, name: str, outcome: StepOutcome) -> Graph:
+        changed = graph.with_fallback(name)
+        operation = changed.nodes[name].operation.name
+        self.run.recoveries.add(name, Recovery.FELL_BACK, op=operation, error=str(outcome.error))
+        self.run.notice(f"step {name}", f"its fallback {operation} takes its place: {outcome.error}")
+        return changed
+
+    def _changed_or_lost(self, decision: Decision, outcomes: dict[str, StepOutcome]) -> Failure | None:
+        """Return the changed source or lost layer for which the plan is decided again, unless that went on too long."""
+        errors = [outcome.error for outcome in outcomes.values()]
         found: list[Failure] = [error for error in errors if isinstance(error, SourceChanged | LayerLost)]
         self.changes += any(isinstance(error, SourceChanged) for error in found)
         for print_ in {error.fingerprint for error in found if isinstance(error, LayerLost)}:
             self.losses[print_] = self.losses.get(print_, 0) + 1
+            for name, verdict in decision.verdicts.items():
+                if verdict.fingerprint == print_:
+                    self.run.recoveries.add(
+                        name.removeprefix("output:"), Recovery.ROLLED_BACK, error="its layer is lost"
+                    )
         given_up = self.changes >= CHANGES or any(count > LOSSES for count in self.losses.values())
         return found[0] if found and not given_up else None
 
@@ -160,6 +218,9 @@ class _Round:
             "pinned": verdict.pinned,
             "context_names": tuple(node.output.context) if node.output is not None else None,
         }
+        exact = verdict.record.get("exact")
+        if exact is not None and node.exact is not None:
+            options["fallback_for"] = FallbackFor(exact, node.exact.operation.name, verdict.record["because"])
         plan_step = node.step
         if plan_step is not None:
             options |= {
@@ -182,7 +243,7 @@ class _Round:
 
     def _outcome(self, verdict: Verdict, future: PrefectFuture[Checkpoint]) -> StepOutcome:
         state = future.state
-        attempts = self.run_.attempts.get(verdict.node.name.removeprefix("output:"), [])
+        attempts = self.run_.recoveries.attempts.get(verdict.node.name.removeprefix("output:"), [])
         if state.is_completed():
             result: Any = state.result(raise_on_failure=False)
             outcome = "computed" if verdict.fingerprint in self.run_.computed else "reused"

@@ -1,4 +1,4 @@
-"""The command line: `geocairn run`, `status`, `check`, `operations`, `show`, `trace`, `dev`.
+"""The command line: `geocairn run`, `status`, `check`, `operations`, `show`, `trace`, `health`, `sweep`, `dev`.
 
 Commands load what they need when they run: `--help` loads nothing, `status` and an unchanged `run` neither Prefect
 nor geopandas. What always holds: exit code 0 done, 1 halted, 2 the plan or the command is wrong, 3 an input failure
@@ -109,8 +109,25 @@ def main(directory: str | None) -> None:
 @SCOPE
 @JSON
 @click.option("--record", is_flag=True, help="Make a Prefect run of it even when nothing has to be computed")
+@click.option("--planner", metavar="NAME", help="The installed planner that changes the plan after an input failure")
+@click.option(
+    "--accept-fallback",
+    "accepted",
+    multiple=True,
+    metavar="STEP",
+    help="Let a step's fallback take its place if it fails",
+)
+@click.pass_context
 def run(
-    plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, as_json: bool, record: bool
+    context: click.Context,
+    plan: Path,
+    settings: tuple[str, ...],
+    store: str | None,
+    scope: str | None,
+    as_json: bool,
+    record: bool,
+    planner: str | None,
+    accepted: tuple[str, ...],
 ) -> None:
     """Run a plan: reuse what is there, compute what is missing, publish the outputs."""
     from geocairn.decide import decide
@@ -118,19 +135,24 @@ def run(
     from geocairn.flows.report import print_answer, print_remarks
     from geocairn.stores.traces import read_decision
 
-    document, checked, workspace = _prepared(plan, settings, store, scope)
+    document, checked, workspace = _prepared(plan, settings, store, scope, planner)
     if not as_json:
         print_remarks(checked, document)
     previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
     decision = decide(checked.graph, workspace, previous=previous)
-    answer = None if record else quick_answer(decision, workspace, document, _started, previous)
+    replans = bool(decision.failures and (planner or checked.graph.plan.planner))
+    answer = None if record or replans else quick_answer(decision, workspace, document, _started, previous)
     if answer is not None:
-        print_answer(answer.as_json(), as_json, "nothing to compute: every result is there")
+        found = _with_command(answer.as_json(), context, checked)
+        print_answer(found, as_json, "nothing to compute: every result is there")
         sys.exit(answer.exit_code)
     from geocairn.flows.local_run import run_recorded
 
-    found, code = run_recorded(document, decision, workspace, store, quiet=as_json)
-    print_answer(found, as_json)
+    _hold_fallbacks(accepted, checked)
+    found, code = run_recorded(
+        document, decision, workspace, store, quiet=as_json, planner=planner, accept_fallbacks=accepted
+    )
+    print_answer(_with_command(found, context, checked), as_json)
     sys.exit(code)
 
 
@@ -227,6 +249,70 @@ def trace(run_id: str, store: str | None, scope: str | None, as_json: bool) -> N
 
 
 @main.command()
+@click.argument("plan", required=False)
+@click.option("--since", default="30d", metavar="DURATION", help="How far to look back, as in 12h or 30d [30d]")
+@STORE
+@SCOPE
+@JSON
+def health(plan: str | None, since: str, store: str | None, scope: str | None, as_json: bool) -> None:
+    """Say how the runs went: what was reused, what failed, and what recovery absorbs run after run.
+
+    PLAN is a plan's file, or the name of a plan or flow; by default all.
+    """
+    from geocairn.checkpoint import format_time
+    from geocairn.flows.health_report import plan_name, print_health
+    from geocairn.flows.sweep_report import duration
+    from geocairn.health import health as judged
+    from geocairn.stores.traces import read_traces
+
+    name = plan_name(plan) if plan is not None else None
+    back, workspace = duration(since, "--since"), _workspace(store, scope)
+    begin = format_time(max(0.0, workspace.store.objects.now() - back.total_seconds()))
+    traces = read_traces(workspace.store, {workspace.scope}, since=begin[:10])
+    print_health(judged(traces, since=begin, name=name), as_json, since)
+
+
+@main.command()
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing")
+@click.option("--grace", default="1h", metavar="DURATION", help="Leave alone what is younger, as in 30min or 1h [1h]")
+@click.option("--size-budget", metavar="SIZE", help="Bring it under this size, as in 20GB, the soonest to expire first")
+@click.option("--keep-traces", default="90d", metavar="DURATION", help="How long traces of runs are kept [90d]")
+@click.option("--keep-quarantine", default="30d", metavar="DURATION", help="How long what was set aside is kept [30d]")
+@STORE
+@SCOPE
+@JSON
+def sweep(
+    dry_run: bool,
+    grace: str,
+    size_budget: str | None,
+    keep_traces: str,
+    keep_quarantine: str,
+    store: str | None,
+    scope: str | None,
+    as_json: bool,
+) -> None:
+    """Remove what nobody needs any more: expired checkpoints, layers that no record names, what died runs left.
+
+    It sweeps the whole store, whatever the scopes of what lies in it.
+    """
+    from geocairn.exit_code import exit_code_of
+    from geocairn.flows.sweep_report import duration, print_sweep, size
+    from geocairn.stores.sweep import Retention
+    from geocairn.stores.sweep import sweep as swept
+
+    traces, quarantine = duration(keep_traces, "--keep-traces"), duration(keep_quarantine, "--keep-quarantine")
+    found = swept(
+        _workspace(store, scope).store,
+        dry_run=dry_run,
+        grace=duration(grace, "--grace"),
+        size_budget=size(size_budget, "--size-budget") if size_budget is not None else None,
+        retention=Retention(traces=traces, quarantine=quarantine),
+    )
+    print_sweep(found, as_json)
+    sys.exit(exit_code_of(found.failure_class))
+
+
+@main.command()
 @click.option("--stop", is_flag=True, help="Stop it")
 @click.option("--url", is_flag=True, help="Print the URL of its API alone, after starting it if need be")
 def dev(stop: bool, url: bool) -> None:
@@ -256,14 +342,51 @@ def _workspace(store: str | None, scope: str | None) -> Workspace:
         raise click.UsageError(str(failure)) from failure
 
 
+def _with_command(answer: dict[str, Any], context: click.Context, checked: Checked) -> dict[str, Any]:
+    """Return the answer of a run, with the command that goes on after an input failure."""
+    if "failure" not in answer:
+        return answer
+    from geocairn.flows.going_on import Command, with_command
+
+    given = context.params
+    directory = (context.parent.params if context.parent is not None else {}).get("directory")
+    options = {name: given[name] for name in ("settings", "store", "scope", "planner", "accepted")}
+    return with_command(answer, Command(str(given["plan"]), **options, directory=directory), checked.graph)
+
+
+def _hold_fallbacks(accepted: tuple[str, ...], checked: Checked) -> None:
+    """Refuse to accept a fallback that no step declares."""
+    from geocairn.nearest import did_you_mean
+
+    declared = [name for name, node in checked.graph.nodes.items() if node.fallback is not None]
+    for name in accepted:
+        if name not in declared:
+            why = did_you_mean(name, declared) or "; no step declares one"
+            raise click.UsageError(f"--accept-fallback: there is no step {name!r} with a fallback{why}")
+
+
+def _check_planner(planner: str | None, document: Document) -> None:
+    """Refuse a planner that is not installed, before anything else is looked at."""
+    if not planner and not document.values.get("planner"):
+        return
+    from geocairn.failure import InputFailure
+    from geocairn.planners import stated_planner
+
+    try:
+        stated_planner(planner, document)
+    except InputFailure as failure:
+        raise click.UsageError(f"--planner: {failure}") from failure
+
+
 def _prepared(
-    plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None
+    plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, planner: str | None = None
 ) -> tuple[Document, Checked, Workspace]:
     from geocairn.flows.planning import checked_plan
     from geocairn.plan.document import read_document
 
     workspace = _workspace(store, scope)
     document = read_document(plan)
+    _check_planner(planner, document)
     return document, checked_plan(document, workspace, list(settings)), workspace
 
 

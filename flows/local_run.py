@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -16,7 +17,14 @@ from geocairn.workspace import Workspace
 
 
 def run_recorded(
-    document: Document, decision: Decision, workspace: Workspace, store: str | None, *, quiet: bool
+    document: Document,
+    decision: Decision,
+    workspace: Workspace,
+    store: str | None,
+    *,
+    quiet: bool,
+    planner: str | None = None,
+    accept_fallbacks: Sequence[str] = (),
 ) -> tuple[dict[str, Any], int]:
     """Run a checked plan as a Prefect flow and return its answer and exit code.
 
@@ -27,6 +35,8 @@ def run_recorded(
     workspace : where it runs.
     store : as the command line stated it.
     quiet : whether standard output belongs to the answer alone; progress then goes nowhere.
+    planner : the name of the planner that the command line states.
+    accept_fallbacks : the steps whose fallback the person at the command line accepts.
     """
     server = _server(quiet)
     # The log goes to the server, where the UI shows it; the terminal gets the answer.
@@ -47,7 +57,9 @@ def run_recorded(
         listen(listener)
         overhear(None if quiet else lambda text: click.echo(text, err=True))
         try:
-            state: Any = run_chain(plan=document.values, return_state=True)
+            state: Any = run_chain(
+                plan=document.values, planner=planner, accept_fallbacks=list(accept_fallbacks), return_state=True
+            )
         finally:
             listen(None)
             overhear(None)

@@ -70,8 +70,15 @@ def print_answer(answer: Mapping[str, Any], as_json: bool, remark: str = "") -> 
         click.echo(failure["message"], err=True)
         for good in failure["last_good"]:
             click.echo(f"last good: {good['step']} {good['fingerprint'][:16]} {good['ref']}", err=True)
-        if failure["class"] == "input":
-            click.echo("to go on: mend the plan or the data, or --set STEP.PARAM=VALUE, and run it again", err=True)
+        if "replanning" in failure:
+            click.echo(f"not replanned: {failure['replanning']}", err=True)
+        if "fallback" in failure:
+            fallback = failure["fallback"]
+            click.echo(f"its fallback {fallback['op']} may take its place ({fallback['because']}):", err=True)
+            click.echo(f"    {fallback.get('go_on', 'accept it for the run')}", err=True)
+        if "go_on" in failure:
+            click.echo("to go on, mend the plan or the data, or set a right value:", err=True)
+            click.echo(f"    {failure['go_on']}", err=True)
     summary = "ended" if failure else remark or "done"
     click.echo(f"{summary} in {answer['seconds']:.1f} s, run {answer['run_id']}")
 

@@ -1,7 +1,7 @@
 """`run_chain`: the flow that takes a plan as its parameter."""
 
-from __future__ import annotations
-
+# No deferred annotations here: `run_chain.serve()` pickles the function, and what only an annotation's text names would
+# not come along.
 import os
 import time
 from collections.abc import Mapping
@@ -15,12 +15,14 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from pydantic import Field
 
 from geocairn.blocks import CheckpointStoreBlock
-from geocairn.flows.chain import Listener, run_graph
-from geocairn.flows.planning import checked_plan
+from geocairn.blocks.recovery_policy import policy_named
+from geocairn.flows.chain import Listener
+from geocairn.flows.course import Course
 from geocairn.plan.document import Document, document_of, read_document
 from geocairn.plan.model import Plan
-from geocairn.run_record import keep_trace
-from geocairn.tasks.runs import default_block
+from geocairn.plan.reading import override
+from geocairn.planners import load_planner, stated_planner
+from geocairn.tasks.runs import default_block, new_run
 
 _listeners: dict[str, Listener] = {}
 """Who hears of the steps of the run that is started next in this process: the command line's progress."""
@@ -64,15 +66,35 @@ def run_chain(
         Field(description="The plan: its sources, steps and outputs, or the path of a plan file"),
     ],
     overrides: Annotated[list[str], Field(description="Parameters to set in the plan, each as STEP.PARAM=VALUE")] = [],  # noqa: B006 - Prefect takes the default into the schema and never changes it
+    planner: Annotated[
+        str | None,
+        Field(description="Name of the planner that changes the plan after an input failure; by default the plan's"),
+    ] = None,
+    recovery_policy: Annotated[
+        str | None,
+        Field(description="Name of the saved recovery policy; by default the one that the checkpoint store names"),
+    ] = None,
+    accept_fallbacks: Annotated[
+        list[str],
+        Field(
+            description="Steps whose declared fallback may take their place in this run, where the plan does not say so"
+        ),
+    ] = [],  # noqa: B006 - as above
 ) -> dict[str, Any]:
     """Run a chain of geoprocessing steps; what is there under its fingerprint is reused.
 
     Returns the answer: outputs with fingerprint, rows, CRS and bounds, steps, caveats, the run's id. The answer and all
     else that happened are kept as the trace of the run.
 
+    After an input failure the planner changes the plan, which goes on in the same run with every valid checkpoint.
+    Without a planner, a run that came from a deployment is suspended until a person gives other parameters; it then
+    starts anew in another process, and policy, planner, plan file and sources are read as they are then. Overrides hold
+    for the plan that the run begins with: what a planner returns is taken as it is.
+
     Raises
     ------
     PlanError : for a plan that is wrong, with all complaints, before anything runs.
+    InputFailure : for a planner that is not installed, before anything runs.
     ChainHalted : when a step failed; holds the answer.
     """
     started = time.time()
@@ -83,10 +105,14 @@ def run_chain(
     block = storage if isinstance(storage, CheckpointStoreBlock) else default_block()
     workspace = block.workspace()
     document = _document(plan)
-    checked = checked_plan(document, workspace, overrides)
-    run_id = str(context.flow_run.id)
-    answer, run = run_graph(checked.graph, workspace, run_id, _listeners.get(run_id) or _listeners.get(""))
-    keep_trace(answer, workspace, document.values, started, notices=run.notices, attempts=run.attempts)
+    chain = str(document.values.get("name") or "plan")
+    policy = policy_named(recovery_policy) if recovery_policy else block.policy()
+    run = new_run(str(context.flow_run.id), workspace, policy, chain)
+    named = stated_planner(planner, document)
+    chosen = load_planner(named) if named is not None else None
+    override(document, overrides)
+    listener = _listeners.get(run.run_id) or _listeners.get("")
+    answer = Course(run, chosen, started, accept_fallbacks, listener).follow(document)
     if answer.failed is not None:
         raise ChainHalted(answer.as_json()) from answer.failed[1]
     return answer.as_json()

@@ -42,6 +42,8 @@ class Answer:
     recorded: bool = True
     """Whether Prefect has a record of the run."""
     seconds: float = 0.0
+    replanning: str = ""
+    """Why the plan was not changed (again) after the failure that ended the run."""
 
     @property
     def failed(self) -> tuple[str, BaseException] | None:
@@ -95,6 +97,7 @@ class Answer:
 
     def _caveats(self) -> list[str]:
         found = list(self.caveats)
+        found += [verdict.caveat for verdict in self.decision.verdicts.values() if verdict.caveat is not None]
         for node in self.decision.graph.targets:
             outcome = self.outcomes.get(node.name)
             checkpoint = outcome.checkpoint if outcome else None
@@ -152,6 +155,8 @@ class Answer:
             "bytes": checkpoint.layer.size if checkpoint and checkpoint.layer else None,
             "ref": checkpoint.layer.key if checkpoint and checkpoint.layer else None,
         }
+        if verdict.node.exact is not None:
+            entry["fallback_for"] = verdict.node.exact.operation.name
         if outcome.outcome == "computed" and verdict.because:
             entry["because"] = [reason.as_json() for reason in verdict.because]
         return entry
@@ -175,13 +180,17 @@ class Answer:
         message = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}"
         if not found.known:
             message += " (no rule knows this failure, so it halts)"
-        return {
+        body: dict[str, Any] = {
             "step": name.removeprefix("output:"),
             "class": found.failure_class.value,
             "action": found.action,
             "message": message,
             "last_good": self._last_good(name),
         }
+        step = self.decision.verdicts[name].node.step
+        if step is not None and step.fallback is not None and self.decision.verdicts[name].node.exact is None:
+            body["fallback"] = {"op": step.fallback.op, "because": step.fallback.because}
+        return {**body, "replanning": self.replanning} if self.replanning else body
 
     def _last_good(self, name: str) -> list[dict[str, Any]]:
         """Return the last good checkpoint on each branch that leads to the failed node."""

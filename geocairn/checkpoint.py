@@ -125,6 +125,8 @@ class Checkpoint:
     """What of the environment is part of the fingerprint."""
     repair: bool = False
     """Whether the gate was told to repair (on_invalid)."""
+    fallback_for: dict[str, str] | None = None
+    """For a fallback: fingerprint and operation of the step whose place it took, and why it may (because)."""
 
     def expired(self, now: float) -> bool:
         """Return whether it has expired at `now` (seconds since the epoch)."""

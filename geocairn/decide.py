@@ -13,12 +13,13 @@ from typing import Any, Literal
 
 from geocairn.checkpoint import Checkpoint
 from geocairn.expectation import unmet
-from geocairn.failure import InputFailure
-from geocairn.fingerprint import components, fingerprint, publication_record, step_record
+from geocairn.failure import Failure, InputFailure
+from geocairn.fingerprint import components, fallback_record, fingerprint, publication_record, step_record
 from geocairn.gate import GATE_VERSION
-from geocairn.pinning import PinnedSource, pin
+from geocairn.pinning import PinnedSource, pin, pinned_at
 from geocairn.plan.graph import Graph, Node
 from geocairn.published import target_stands, target_uri
+from geocairn.sources.version import SourceVersion
 from geocairn.stores.belief import LookUp
 from geocairn.workspace import Workspace
 
@@ -55,6 +56,8 @@ class Verdict:
     """For a publication: whether what lies at the target is not what was published there."""
     failure: InputFailure | None = None
     """For a reused step: the plan's present expectation that its recorded facts do not meet."""
+    older: BaseException | None = None
+    """For a source that is held to the version before: why the present one cannot be read."""
     blocked: bool = False
     """Whether a reused step that it is made from fails the plan's expectations: a run does not reach it."""
 
@@ -62,6 +65,18 @@ class Verdict:
     def checkpoint(self) -> Checkpoint | None:
         """The believed checkpoint, if there is one; of a publication only while its output stands."""
         return None if self.moved else self.found.checkpoint
+
+    @property
+    def caveat(self) -> str | None:
+        """What a run on it has to tell: that a source is not the present one."""
+        if self.older is None or self.pinned is None:
+            return None
+        version = self.pinned.version.text
+        shown = version[:12] if len(version) == 64 else version
+        return (
+            f"source {self.node.name}: answered from its version {shown}, since the present one cannot be read: "
+            + str(self.older)
+        )
 
     @property
     def present(self) -> bool:
@@ -119,7 +134,13 @@ class Decision:
         return [verdict.fingerprint for verdict in self.verdicts.values()]
 
 
-def decide(graph: Graph, workspace: Workspace, *, previous: Mapping[str, Any] | None = None) -> Decision:
+def decide(
+    graph: Graph,
+    workspace: Workspace,
+    *,
+    previous: Mapping[str, Any] | None = None,
+    unreadable: Mapping[str, BaseException] | None = None,
+) -> Decision:
     """Decide what of a plan to reuse and what to compute.
 
     Parameters
@@ -127,18 +148,23 @@ def decide(graph: Graph, workspace: Workspace, *, previous: Mapping[str, Any] | 
     graph : the checked plan.
     workspace : its store, scope and folder.
     previous : the plan's last decision, to say what changed; see `decision_record`.
+    unreadable : sources whose present version turned out unreadable, and why. They are held to the version before,
+        where the plan allows it and results made from it are all that is needed.
 
     Raises
     ------
     Failure : when a source is not there, or the store does not answer; never a miss.
     """
-    verdicts = _forwards(graph, workspace)
+    verdicts = _forwards(graph, workspace, previous or {}, unreadable or {})
     found = workspace.store.look_up_many([verdict.fingerprint for verdict in verdicts.values()])
     for verdict in verdicts.values():
         verdict.found = found[verdict.fingerprint]
         if verdict.node.kind == "publication" and verdict.checkpoint is not None:
             verdict.moved = not target_stands(verdict.checkpoint, workspace)
     _backwards(graph, verdicts)
+    for verdict in verdicts.values():
+        if verdict.older is not None and verdict.outcome == "compute":
+            raise verdict.older  # of the version before there is no copy
     for verdict in verdicts.values():
         inputs = [verdicts[name] for name in verdict.node.input_names]
         verdict.blocked = any(each.blocked or each.failure is not None for each in inputs)
@@ -151,22 +177,15 @@ def decide(graph: Graph, workspace: Workspace, *, previous: Mapping[str, Any] | 
     return Decision(graph, verdicts)
 
 
-def _forwards(graph: Graph, workspace: Workspace) -> dict[str, Verdict]:
+def _forwards(
+    graph: Graph, workspace: Workspace, previous: Mapping[str, Any], unreadable: Mapping[str, BaseException]
+) -> dict[str, Verdict]:
     verdicts: dict[str, Verdict] = {}
     for node in graph.nodes.values():
-        inputs = {
-            role: verdicts[names].fingerprint
-            if isinstance(names, str)
-            else [verdicts[name].fingerprint for name in names]
-            for role, names in node.inputs.items()
-        }
-        pinned = None
+        inputs = _prints(node, verdicts)
+        pinned, older = None, None
         if node.kind == "source":
-            assert node.source is not None
-            try:
-                pinned = pin(node.source, workspace)
-            except InputFailure as failure:
-                raise failure.at(f"source {node.name}") from None
+            pinned, older = _pinned(node, workspace, previous, unreadable)
             record: Mapping[str, Any] = pinned.record
         elif node.kind == "publication":
             record = publication_record(
@@ -178,9 +197,48 @@ def _forwards(graph: Graph, workspace: Workspace) -> dict[str, Verdict]:
         else:
             assert node.step is not None
             record = step_record(node.step, node.operation, node.parameters, inputs)
+            if node.exact is not None:
+                record = _of_fallback(node, record, verdicts)
         print_ = pinned.fingerprint if pinned is not None else fingerprint(record)
         verdicts[node.name] = Verdict(node, print_, record, LookUp(print_, None, None, "missing"), pinned=pinned)
+        verdicts[node.name].older = older
     return verdicts
+
+
+def _pinned(
+    node: Node, workspace: Workspace, previous: Mapping[str, Any], unreadable: Mapping[str, BaseException]
+) -> tuple[PinnedSource, BaseException | None]:
+    """Return a source at its present version, or at the one before with the reason."""
+    assert node.source is not None
+    reason = unreadable.get(node.name)
+    if reason is None:
+        try:
+            return pin(node.source, workspace), None
+        except Failure as failure:
+            reason = failure.at(f"source {node.name}") if isinstance(failure, InputFailure) else failure
+    known = previous.get("nodes", {}).get(node.name, {}).get("components", {})
+    if not node.allow_older or not known.get("version"):
+        raise reason from None
+    before = SourceVersion(str(known["version"]), known.get("uri") is None)
+    return pinned_at(node.source, before, workspace), reason
+
+
+def _of_fallback(node: Node, record: Mapping[str, Any], verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    exact = node.exact
+    assert exact is not None
+    assert exact.step is not None
+    assert exact.step.fallback is not None
+    inputs = _prints(exact, verdicts)
+    print_ = fingerprint(step_record(exact.step, exact.operation, exact.parameters, inputs))
+    return fallback_record(record, print_, exact.step.fallback.because)
+
+
+def _prints(node: Node, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    """Return the fingerprints of a node's inputs by role."""
+    return {
+        role: verdicts[names].fingerprint if isinstance(names, str) else [verdicts[name].fingerprint for name in names]
+        for role, names in node.inputs.items()
+    }
 
 
 def _backwards(graph: Graph, verdicts: dict[str, Verdict]) -> None:
@@ -255,6 +313,8 @@ def decision_record(
     """
     nodes = dict((previous or {}).get("nodes", {}))
     for name, verdict in decision.verdicts.items():
+        if verdict.node.exact is not None:
+            continue  # the next decision is about the exact step again
         if name in reached if reached is not None else verdict.present:
             nodes[name] = {"fingerprint": verdict.fingerprint, "components": _comparable(verdict.record)}
     return {

@@ -7,13 +7,17 @@ is there.
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
+from geocairn.backends.claims import Stream
 from geocairn.checkpoint import Checkpoint, LayerFacts, format_time, parse_time
-from geocairn.failure import InputFailure, SourceChanged
+from geocairn.failure import HoldersDied, InputFailure, SourceChanged, UnsoundResult
 from geocairn.fingerprint import frame_record, operation_version, parameter_record
 from geocairn.gate import GATE_VERSION, Passed, Terms, admit
 from geocairn.libraries import library_versions
@@ -22,14 +26,17 @@ from geocairn.operations.contract import REFERENCE_BACKEND, parameter_values
 from geocairn.operations.preconditions import check_inputs
 from geocairn.pinning import PinnedSource
 from geocairn.plan.model import PINNED, parse_duration
+from geocairn.recoveries import Recovery
 from geocairn.sources.source import Source
 from geocairn.sources.version import SourceVersion
 from geocairn.step_call import Run, StepCall, StepSettings
 from geocairn.stores.belief import LayerLost, LookUp
+from geocairn.stores.layer_spool import LayerSpool
 from geocairn.stores.layers import handed_over
-from geocairn.stores.leases import owner
+from geocairn.stores.leases import Held, owner
 from geocairn.stores.memory import estimate
 from geocairn.stores.waiting import lease_or_result
+from geocairn.streaming import Computed, let_layers_go, stream_for, streamed
 
 ASSUMED_BYTES_PER_SECOND = 50e6
 """Throughput that the `auto` policy assumes for storing and reading a layer."""
@@ -62,11 +69,13 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
     )
     if isinstance(held, Checkpoint):
         return _accepted(held, call, run, store.look_up(call.fingerprint))
-    with held:
+    with held, ExitStack() as at_end:
+        _heed_deaths(held, call, run)
         found = store.look_up(call.fingerprint)
         if found.reason != "missing":
             run.notice(call.where, f"its checkpoint is not believed ({found.detail or found.reason}); it runs again")
-        draft, passed = _computed(call, run)
+        draft, passed = _computed(call, run, at_end)
+        write = LayerSpool.write if isinstance(passed.layer, LayerSpool) else None
         if _is_stored(call, passed, draft.seconds):
             retention = call.settings.retention
             seconds = parse_duration(retention) if retention is not None else None
@@ -74,18 +83,44 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
                 draft,
                 passed.layer,
                 replace=found,
+                write=write,
                 pinned=retention == PINNED,
                 ttl=dt.timedelta(seconds=seconds) if seconds is not None else None,
             )
         else:
             run.keeps = True
-            checkpoint = store.put_run_layer(run.run_id, call.fingerprint, passed.layer, draft)
+            checkpoint = store.put_run_layer(run.run_id, call.fingerprint, passed.layer, draft, write=write)
     if _is_own(checkpoint, draft):  # else another was faster, and its result is the one that counts
         run.computed.add(call.fingerprint)
-        run.hand_over.put(call.fingerprint, passed.layer)
+        if write is None:
+            run.hand_over.put(call.fingerprint, passed.layer)
     for text in passed.warnings:
         run.notice(call.where, text)
     return checkpoint
+
+
+def _heed_deaths(held: Held, call: StepCall, run: Run) -> None:
+    """Count the death of the holder before, and refuse a backend on which too many died of late.
+
+    Raises
+    ------
+    HoldersDied : from which recovery goes on to the next backend.
+    """
+    deaths, policy = held.deaths.get(call.backend, 0), run.policy
+    if held.taken_from is not None:
+        count = held.deaths[held.taken_from]
+        run.recoveries.add(call.step_name, Recovery.HOLDER_DIED, backend=held.taken_from, deaths=count)
+        run.notice(call.where, f"taken over from a worker that died over it on {held.taken_from} (death {count})")
+    recent = held.last_death is not None and (
+        run.workspace.store.objects.now() - held.last_death < policy.deaths_within_hours * 3600
+    )
+    if policy.deaths and recent and deaths >= policy.deaths:
+        raise HoldersDied(
+            f"{deaths} workers died computing it on {call.backend}",
+            where=call.where,
+            remedy=f"give it more memory or less data; after {policy.deaths_within_hours:g} h without a death, or when "
+            f"the object {held.key} is deleted, it is tried again there",
+        )
 
 
 def _is_own(checkpoint: Checkpoint, draft: Checkpoint) -> bool:
@@ -101,7 +136,7 @@ def _accepted(checkpoint: Checkpoint, call: StepCall, run: Run, standing: LookUp
         checkpoint = run.workspace.store.renew(checkpoint.replaced(facts=facts), standing)
     found = call.settings.unmet(facts, source=checkpoint.kind == "source")
     if found:
-        raise InputFailure("; ".join(found), where=call.where)
+        raise UnsoundResult("; ".join(found), where=call.where)
     store = run.workspace.store
     longer = kept_longer(checkpoint, call.settings.retention, store.objects.now())
     if longer is not None and standing.checkpoint is not None:
@@ -124,30 +159,21 @@ def kept_longer(checkpoint: Checkpoint, retention: str | None, now: float) -> Ch
     return checkpoint.replaced(expires=format_time(now + seconds))
 
 
-def _computed(call: StepCall, run: Run) -> tuple[Checkpoint, Passed]:
-    inputs, known = _loaded(call, run)
-    layers = [layer for value in inputs.values() for layer in (value if isinstance(value, list) else [value])]
+def _computed(call: StepCall, run: Run, at_end: ExitStack) -> tuple[Checkpoint, Passed]:
+    stream = stream_for(call)
+    known = [item for item in _items(call.inputs) if isinstance(item, Checkpoint)]
     try:
-        check_inputs(call.operation, inputs, call.parameters)
-        started = time.perf_counter()
-        with collecting() as notes:
-            layer = call.operation.implementation(call.backend)(**inputs, **parameter_values(call.parameters))
-        seconds = time.perf_counter() - started
+        result = _on_layers(call, run) if stream is None else _in_batches(call, stream, run, at_end)
     except InputFailure as failure:
         raise _placed(failure, call) from failure.__cause__
-    passed = admit(
-        layer,
-        Terms(
-            call.where,
-            call.operation,
-            call.parameters,
-            layers,
-            call.settings.expect,
-            call.settings.allow_empty,
-            call.settings.repair,
-        ),
-    )
+    except Exception as error:
+        let_layers_go(error)
+        raise
+    passed, notes, seconds = result.passed, result.notes, result.seconds
     caveats = [text for checkpoint in known for text in checkpoint.caveats]
+    exact = call.settings.fallback_for
+    if exact is not None:
+        caveats.append(f"{call.where}: {exact.caveat(call.operation.name)}")
     caveats += [f"{call.where}: {text}" for text in notes.caveats] + passed.caveats
     scopes = {scope for checkpoint in known for scope in checkpoint.scopes}
     if any(not isinstance(item, Checkpoint) for item in _items(call.inputs)):
@@ -170,8 +196,37 @@ def _computed(call: StepCall, run: Run) -> tuple[Checkpoint, Passed]:
         libraries=library_versions(),
         environment=json_values(dict(call.environment)),
         repair=call.settings.repair,
+        fallback_for=dataclasses.asdict(exact) if exact is not None else None,
     )
     return draft, passed
+
+
+def _on_layers(call: StepCall, run: Run) -> Computed:
+    """Compute a step from its layers as a whole."""
+    inputs = _loaded(call, run)
+    layers = [layer for value in inputs.values() for layer in (value if isinstance(value, list) else [value])]
+    check_inputs(call.operation, inputs, call.parameters)
+    started = time.perf_counter()
+    with collecting() as notes:
+        layer = call.operation.implementation(call.backend)(**inputs, **parameter_values(call.parameters))
+    seconds = time.perf_counter() - started
+    settings = call.settings
+    terms = Terms(
+        call.where, call.operation, call.parameters, layers, settings.expect, settings.allow_empty, settings.repair
+    )
+    return Computed(admit(layer, terms), notes, seconds)
+
+
+def _in_batches(call: StepCall, stream: Stream, run: Run, at_end: ExitStack) -> Computed:
+    """Compute a step batch by batch, the layers of its inputs never being in memory as a whole."""
+    spool = LayerSpool(run.workspace.store.objects.scratch)
+    at_end.callback(spool.close)
+    run.notice(call.where, "computed batch by batch, since its layers are large for the memory that there is")
+
+    def loaded(item: Any) -> Any:
+        return load(item, run) if isinstance(item, Checkpoint) else handed_over(item.reset_index(drop=True))
+
+    return streamed(call, stream, spool, at_end, opened=lambda item: _at_rest(item, run), loaded=loaded)
 
 
 def _placed(failure: InputFailure, call: StepCall) -> InputFailure:
@@ -188,7 +243,7 @@ def _placed(failure: InputFailure, call: StepCall) -> InputFailure:
 def _is_stored(call: StepCall, passed: Passed, seconds: float) -> bool:
     if call.settings.checkpoint != "auto":
         return call.settings.checkpoint == "always"
-    size = estimate(passed.layer)
+    size = passed.layer.size if isinstance(passed.layer, LayerSpool) else estimate(passed.layer)
     cost = AUTO_LEAST_SECONDS + 2 * size / ASSUMED_BYTES_PER_SECOND
     return seconds > AUTO_FACTOR * cost
 
@@ -215,20 +270,18 @@ def print_of(value: Any, scope: str) -> str:
     return fingerprint(frame_record(frame_digest(value), scope))
 
 
-def _loaded(call: StepCall, run: Run) -> tuple[dict[str, Any], list[Checkpoint]]:
-    """Return the layers of a step's direct inputs, and the checkpoints among them."""
+def _loaded(call: StepCall, run: Run) -> dict[str, Any]:
+    """Return the layers of a step's direct inputs."""
     inputs: dict[str, Any] = {}
-    known: list[Checkpoint] = []
     for role, value in call.inputs.items():
         layers = []
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, Checkpoint):
-                known.append(item)
                 layers.append(load(item, run))
             else:
                 layers.append(handed_over(item.reset_index(drop=True)))
         inputs[role] = layers if isinstance(value, list | tuple) else layers[0]
-    return inputs, known
+    return inputs
 
 
 def load(checkpoint: Checkpoint, run: Run) -> Any:
@@ -263,6 +316,24 @@ def load(checkpoint: Checkpoint, run: Run) -> Any:
         layer = run.workspace.store.load(found_again(checkpoint, run, lost))
     run.hand_over.put(checkpoint.fingerprint, layer)
     return layer
+
+
+@contextmanager
+def _at_rest(checkpoint: Checkpoint, run: Run) -> Iterator[Path]:
+    """Give the file of a checkpoint's layer in the store, as `load` gives the layer.
+
+    Raises
+    ------
+    LayerLost : as `load` does.
+    """
+    with ExitStack() as opened:
+        try:
+            path = opened.enter_context(run.workspace.store.opened(checkpoint))
+        except LayerLost as lost:
+            from geocairn.rewind import found_again
+
+            path = opened.enter_context(run.workspace.store.opened(found_again(checkpoint, run, lost)))
+        yield path
 
 
 def source_of(checkpoint: Checkpoint) -> tuple[Source, SourceVersion]:

@@ -41,6 +41,11 @@ class Failure(Exception):
     """
 
     failure_class: ClassVar[FailureClass] = FailureClass.FATAL
+    in_place: ClassVar[bool] = True
+    """Whether the step alone can recover, by another attempt; else it ends, and what it belongs to decides."""
+
+    of_the_step: ClassVar[bool] = True
+    """Whether it lies in the step; else in what it was given, so that a fallback would not help."""
 
     def __init__(self, what: str, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where, remedy)
@@ -56,14 +61,24 @@ class Failure(Exception):
         """Return the same failure with its place filled in, if it has none yet."""
         if not self.where:
             self.where = where
-            self.args = (self.what, where, self.remedy)
+            self.args = (*self.args[:-3], self.what, where, self.remedy)  # some kinds have more before these
         return self
 
 
 class TransientFailure(Failure):
-    """Something outside that may well be gone on the next attempt: throttling, a reset connection, a busy lease."""
+    """Something outside that may well be gone on the next attempt: throttling, a reset connection, a busy lease.
+
+    Parameters
+    ----------
+    what, where, remedy : as for any failure.
+    retry_after : the seconds that a service asked to wait before the next attempt; None where it asked for nothing.
+    """
 
     failure_class = FailureClass.TRANSIENT
+
+    def __init__(self, what: str, where: str = "", remedy: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(what, where, remedy)
+        self.retry_after = retry_after  # no argument of Exception's: it travels with the attributes
 
 
 class CapabilityFailure(Failure):
@@ -75,11 +90,21 @@ class CapabilityFailure(Failure):
 class MissingGrid(CapabilityFailure):
     """A transformation as good as asked for needs a grid that is not installed. No other backend has it either."""
 
+    in_place = False
+
+
+class HoldersDied(CapabilityFailure):
+    """Workers died computing this step on this backend: another one may take less memory, or not crash."""
+
 
 class InputFailure(Failure):
     """The plan or the data is at fault: an unsound result, a missing column, a wrong CRS, a source that is gone."""
 
     failure_class = FailureClass.INPUT
+
+
+class UnsoundResult(InputFailure):
+    """A layer that the gate did not let through."""
 
 
 class FatalFailure(Failure):
@@ -90,3 +115,5 @@ class FatalFailure(Failure):
 
 class SourceChanged(InputFailure):
     """A source is no longer what it was when the run pinned its version; the whole plan is decided again."""
+
+    of_the_step = False

@@ -31,6 +31,7 @@ EXCLUDED_STEP_FIELDS: dict[str, str] = {
     "retries": "the number of an attempt changes nothing of its result",
     "timeout": "says how long an attempt may take",
     "retention": "says how long a result is kept",
+    "fallback": "is another computation, whose result has a fingerprint of its own; see fallback_record",
 }
 """Fields of a step that are no part of its fingerprint, each with the reason."""
 
@@ -63,6 +64,20 @@ def step_record(step: BaseModel, operation: Operation, parameters: BaseModel, in
     record["inputs"] = dict(inputs)
     record["environment"] = dict(operation.environment()) if operation.environment is not None else {}
     return record
+
+
+def fallback_record(record: Mapping[str, Any], exact: str, because: str) -> dict[str, Any]:
+    """Return what decides the result of a fallback: its own record, and what it stands for.
+
+    So it never answers for the exact step, nor for the same operation where that itself was asked for.
+
+    Parameters
+    ----------
+    record : as of any step; see `step_record`.
+    exact : the fingerprint of the step whose place it takes.
+    because : why it will do; told with the result.
+    """
+    return {**record, "kind": "fallback", "exact": exact, "because": because}
 
 
 def source_record(

@@ -9,79 +9,99 @@ traced: then a defect counts as brought along as far as the inputs can account f
 - Anything else (`any`: a join repeats rows, a dissolve makes one of many): missing geometry is introduced when none
   came in at all. Invalid geometry is passed on when the very same came in; of the rest there may be as many as the
   invalid inputs have single parts, since taking a multipart apart is the most that makes more of them.
+
+A result may come in batches: suspects are noted batch by batch, and judged when all is known of what came in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from geocairn.layer_survey import Survey, has_geometry
+from geocairn.came_in import CameIn, digests, is_bare
+from geocairn.layer_survey import Places, Survey
 from geocairn.operations.contract import Promise
 
 
-def introduced_invalid(survey: Survey, promise: Promise, inputs: Sequence[Any]) -> Any:
-    """Return which rows' invalid geometry this step introduced."""
-    import numpy as np
-    import shapely
+class Introduced:
+    """Unsound geometry of a result, and whether its step introduced it."""
 
-    invalid = survey.invalid
-    nothing = np.zeros_like(invalid)
-    if not invalid.any() or promise.validity == "mended":
-        return invalid
-    places = np.flatnonzero(invalid)
-    before = _rows_before(survey, promise, inputs)
-    if before is not None:
-        found = nothing.copy()
-        found[places] = shapely.is_valid(before[places]) | shapely.is_missing(before[places])
+    def __init__(self, promise: Promise, came_in: CameIn) -> None:
+        self._promise = promise
+        self._came_in = came_in
+        self._invalid = Places()
+        self._invalid_in_all = 0
+        self._lost = Places()
+        self._traced = True
+        self.reason = ""
+        """Why the first geometry among the suspects is invalid."""
+
+    def take(self, survey: Survey, start: int, before: Any | None, collapsed: Any) -> None:
+        """Note the suspects of a batch.
+
+        Parameters
+        ----------
+        start : the number of the batch's first row.
+        before : the geometries that its rows come from, one for each; None where they cannot be told.
+        collapsed : rows that a repair has emptied.
+        """
+        import numpy as np
+
+        if self._promise.rows != "each":
+            before = None
+        elif before is None:
+            before = self._came_in.before(len(survey.values))
+        self._traced = self._traced and before is not None
+        suspects = self._invalid_of(survey, before)
+        if suspects.any() and not self._invalid.count:
+            import shapely
+
+            self.reason = str(shapely.is_valid_reason(survey.values[int(np.flatnonzero(suspects)[0])]))
+        self._invalid.add(suspects, start)
+        self._invalid_in_all += int(survey.invalid.sum())
+        self._lost.add(self._lost_of(survey, before) & ~collapsed, start)
+
+    def invalid(self) -> Places:
+        """Return the rows whose invalid geometry the step introduced."""
+        promise = self._promise
+        if not self._invalid.count or promise.validity == "mended" or self._traced:
+            return self._invalid
+        came_in = self._came_in.invalid(first=promise.rows == "some")
+        if promise.rows == "some":
+            return self._invalid if self._invalid_in_all > came_in.count else Places()
+        return self._invalid if self._invalid.count > came_in.parts else Places()
+
+    def missing(self) -> Places:
+        """Return the rows whose missing or empty geometry it introduced; an emptied one may be part of the promise."""
+        promise = self._promise
+        if not self._lost.count or promise.drops_missing or self._traced:
+            return self._lost
+        came_in = self._came_in.bare(first=promise.rows == "some")
+        accounted = came_in > 0 and (promise.rows != "some" or self._lost.count <= came_in)
+        return Places() if accounted else self._lost
+
+    def _invalid_of(self, survey: Survey, before: Any | None) -> Any:
+        import numpy as np
+        import shapely
+
+        invalid = survey.invalid
+        if not invalid.any() or self._promise.validity == "mended":
+            return invalid
+        places = np.flatnonzero(invalid)
+        found = np.zeros_like(invalid)
+        if before is not None:
+            found[places] = shapely.is_valid(before[places]) | shapely.is_missing(before[places])
+        else:
+            known = self._came_in.invalid(first=self._promise.rows == "some").known
+            found[places] = [coded not in known for coded in digests(survey.values[places])]
         return found
-    sources = [_values(layer) for layer in (inputs[:1] if promise.rows == "some" else inputs) if has_geometry(layer)]
-    came_in = [values[~shapely.is_missing(values) & ~shapely.is_valid(values)] for values in sources]
-    known = {coded for values in came_in for coded in shapely.to_wkb(values)}
-    new = nothing.copy()
-    new[places] = [coded not in known for coded in shapely.to_wkb(survey.values[places])]
-    if promise.rows == "some":
-        allowance = sum(len(values) for values in came_in)
-        return new if int(invalid.sum()) > allowance else nothing
-    allowance = sum(int(shapely.get_num_geometries(values).sum()) for values in came_in)
-    return new if int(new.sum()) > allowance else nothing
 
+    def _lost_of(self, survey: Survey, before: Any | None) -> Any:
+        import shapely
 
-def introduced_missing(survey: Survey, promise: Promise, inputs: Sequence[Any]) -> Any:
-    """Return which rows' missing or empty geometry this step introduced; an emptied one may be part of the promise."""
-    import numpy as np
-    import shapely
-
-    lost = survey.missing if promise.empties else survey.missing | survey.empty
-    if not lost.any() or promise.drops_missing:
-        return lost
-    before = _rows_before(survey, promise, inputs)
-    if before is not None:
-        lost = lost & ~_bare(before)
-        if promise.validity == "mended":  # mending may leave nothing of a geometry without extent
+        lost = survey.missing if self._promise.empties else survey.missing | survey.empty
+        if not lost.any() or self._promise.drops_missing or before is None:
+            return lost
+        lost = lost & ~is_bare(before)
+        if self._promise.validity == "mended":  # mending may leave nothing of a geometry without extent
             lost = lost & (survey.missing | shapely.is_valid(before))
         return lost
-    sources = inputs[:1] if promise.rows == "some" else inputs
-    came_in = sum(int(_bare(_values(layer)).sum()) for layer in sources if has_geometry(layer))
-    accounted = came_in > 0 and (promise.rows != "some" or int(lost.sum()) <= came_in)
-    return np.zeros_like(lost) if accounted else lost
-
-
-def _rows_before(survey: Survey, promise: Promise, inputs: Sequence[Any]) -> Any | None:
-    """Return the geometries that the result's rows come from, one for each; None where they cannot be told."""
-    if promise.rows != "each" or not inputs or not has_geometry(inputs[0]):
-        return None
-    before = _values(inputs[0])
-    return before if len(before) == len(survey.values) else None
-
-
-def _values(layer: Any) -> Any:
-    import numpy as np
-
-    return np.asarray(layer.geometry.values)
-
-
-def _bare(values: Any) -> Any:
-    import shapely
-
-    return shapely.is_missing(values) | shapely.is_empty(values)

@@ -7,7 +7,7 @@ coordinates that are not finite).
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
@@ -47,8 +47,43 @@ def table_facts(table: Any) -> LayerFacts:
     return LayerFacts(rows=len(table), columns=column_types(table), gate=GATE_VERSION)
 
 
+SHOWN = 5
+
+
+class Places:
+    """Rows of a layer: how many, and the first of them by number."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[int] = []
+
+    def add(self, mask: Any, start: int) -> None:
+        """Add the rows of a batch where the mask is true; the batch begins with row `start`."""
+        import numpy as np
+
+        if mask.any():
+            places = np.flatnonzero(mask)
+            self.count += len(places)
+            self.first += [start + int(place) for place in places[: SHOWN - len(self.first)]]
+
+    @classmethod
+    def united(cls, several: Iterable[Places]) -> Places:
+        """Return the rows of all, which are none twice."""
+        result = cls()
+        for one in several:
+            result.count += one.count
+            result.first = sorted([*result.first, *one.first])[:SHOWN]
+        return result
+
+    def told(self, rows: int) -> str:
+        """Return `3 of 10 rows (rows 2, 5, 7, counted from 0)`."""
+        shown = ", ".join(map(str, self.first))
+        more = ", …" if self.count > SHOWN else ""
+        return f"{self.count} of {rows} rows (row{'s' if self.count > 1 else ''} {shown}{more}, counted from 0)"
+
+
 class Survey:
-    """One pass over a layer's geometry."""
+    """One pass over a layer's geometry, or a batch of it."""
 
     def __init__(self, layer: Any) -> None:
         import numpy as np
@@ -84,7 +119,7 @@ class Survey:
 
     @cached_property
     def total(self) -> list[float] | None:
-        """Bounds of the whole layer; None where it has no coordinates, or one that is not finite."""
+        """Bounds of the whole; None where it has no coordinates, or one that is not finite."""
         import numpy as np
 
         seen = self.bounds[self.present]
@@ -93,47 +128,87 @@ class Survey:
         return [float(value) for value in (*seen[:, :2].min(axis=0), *seen[:, 2:].max(axis=0))]
 
     @cached_property
-    def geometry_types(self) -> list[str]:
-        """Such as `Polygon`, `MultiPolygon Z`, in alphabetical order; missing and empty rows count for none."""
+    def type_codes(self) -> list[int]:
+        """The types that occur: twice the geometry engine's number, and one more with Z; missing and empty for none."""
         import numpy as np
         import shapely
 
         seen = self.values[self.present]
-        codes = np.unique(shapely.get_type_id(seen) * 2 + shapely.has_z(seen))
-        return sorted(f"{TYPE_NAMES[code // 2]}{' Z' if code % 2 else ''}" for code in codes)
+        return [int(code) for code in np.unique(shapely.get_type_id(seen) * 2 + shapely.has_z(seen))]
+
+
+class Tally:
+    """The facts of a layer, from the survey of the whole or of one batch after the other."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.crs: Any = None
+        self.total: list[float] | None = None
+        """Bounds; None where there are no coordinates."""
+        self._columns: dict[str, str] = {}
+        self._geometry_column: str | None = None
+        self._codes: set[int] = set()
+        self._missing = self._empty = self._invalid = 0
+
+    def add(self, survey: Survey) -> None:
+        """Add a batch."""
+        self.rows += len(survey.values)
+        self.crs = survey.crs
+        self._columns = column_types(survey.layer)
+        self._geometry_column = str(survey.layer.active_geometry_name)
+        self._codes.update(survey.type_codes)
+        self._missing += int(survey.missing.sum())
+        self._empty += int(survey.empty.sum())
+        self._invalid += int(survey.invalid.sum())
+        if survey.total is not None:
+            west, south, east, north = survey.total
+            old = self.total or survey.total
+            self.total = [min(west, old[0]), min(south, old[1]), max(east, old[2]), max(north, old[3])]
+
+    @property
+    def geometry_types(self) -> list[str]:
+        """Such as `Polygon`, `MultiPolygon Z`, in alphabetical order."""
+        return sorted(f"{TYPE_NAMES[code // 2]}{' Z' if code % 2 else ''}" for code in self._codes)
 
     @cached_property
     def crs_name(self) -> str | None:
         """`EPSG:5070`, or the CRS's name where it has no authority code."""
         return crs_label(self.crs) if self.crs is not None else None
 
-    @cached_property
-    def facts(self) -> LayerFacts:
-        """The facts, but for the rows outside the CRS's area of use."""
+    def facts(self, boxes: Iterable[Any]) -> LayerFacts:
+        """Return the facts.
+
+        Parameters
+        ----------
+        boxes : the bounds of the rows, in one array or several; NaN for a row without coordinates.
+        """
+        import numpy as np
+
+        from geocairn.globe import outside_area_of_use
+
+        outside = 0
+        if self.crs is not None and self.total is not None:
+            for bounds in boxes:
+                there = bounds[np.isfinite(bounds).all(axis=1)]
+                outside += outside_area_of_use(self.crs, self.total, there)
         return LayerFacts(
-            rows=len(self.values),
-            columns=column_types(self.layer),
-            geometry_column=str(self.layer.active_geometry_name),
+            rows=self.rows,
+            columns=self._columns,
+            geometry_column=self._geometry_column,
             geometry_types=self.geometry_types,
             crs=self.crs.to_json() if self.crs is not None else None,
             crs_name=self.crs_name,
             bounds=self.total,
-            missing=int(self.missing.sum()),
-            empty=int(self.empty.sum()),
-            invalid=int(self.invalid.sum()),
+            missing=self._missing,
+            empty=self._empty,
+            invalid=self._invalid,
+            outside_area=outside,
             gate=GATE_VERSION,
         )
-
-    def finished(self) -> LayerFacts:
-        """Return the facts with the count of rows outside the CRS's area of use."""
-        from geocairn.globe import outside_area_of_use
-
-        if self.crs is None or self.total is None:
-            return self.facts
-        count = outside_area_of_use(self.crs, self.total, self.bounds[self.present])
-        return dataclasses.replace(self.facts, outside_area=count)
 
 
 def survey_facts(layer: Any) -> LayerFacts:
     """Return the facts of a layer, without judging it."""
-    return Survey(layer).finished()
+    survey, tally = Survey(layer), Tally()
+    tally.add(survey)
+    return tally.facts([survey.bounds])

@@ -134,4 +134,6 @@ def _step(checkpoint: Checkpoint) -> dict[str, Any]:
         entry["notes"] = checkpoint.notes
     if checkpoint.repair:
         entry["repair"] = True
+    if checkpoint.fallback_for is not None:
+        entry["fallback_for"] = checkpoint.fallback_for
     return entry

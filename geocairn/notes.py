@@ -24,6 +24,7 @@ class Notes:
 
 
 _current: ContextVar[Notes | None] = ContextVar("geocairn_notes", default=None)
+_first: ContextVar[int] = ContextVar("geocairn_first_row", default=0)
 
 
 @contextmanager
@@ -49,3 +50,18 @@ def caveat(sentence: str) -> None:
     notes = _current.get()
     if notes is not None and sentence not in notes.caveats:
         notes.caveats.append(sentence)
+
+
+@contextmanager
+def rows_from(first: int) -> Iterator[None]:
+    """Let messages number rows from `first` on: what is computed is a batch of a layer, and not the whole."""
+    token = _first.set(first)
+    try:
+        yield
+    finally:
+        _first.reset(token)
+
+
+def first_row() -> int:
+    """Return the number, in its layer, of the first row of what is computed now; 0 for a whole layer."""
+    return _first.get()

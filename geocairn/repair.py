@@ -19,11 +19,46 @@ class Repair:
     """A copy; the layer that was given is unchanged."""
     collapsed: Any
     """Which rows are empty now because nothing of them was left."""
-    caveat: str
+    count: int
+    """How many geometries were mended."""
+    change: float
+    """Of the area, in square units of the CRS."""
+    polygons: bool
+    """Whether there were polygons among them."""
+
+
+class Repairs:
+    """Repairs of a layer, whole or batch by batch, to be told in one sentence."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._change = 0.0
+        self._gone = 0
+        self._polygons = False
+        self._unit = ""
+
+    def add(self, repair: Repair) -> None:
+        """Add the repair of a layer, or of the next batch of it."""
+        crs = repair.layer.crs
+        self._unit = "square degrees" if crs is not None and crs.is_geographic else "square units of the CRS"
+        self.count += repair.count
+        self._change += repair.change
+        self._gone += int(repair.collapsed.sum())
+        self._polygons |= repair.polygons
+
+    def told(self) -> str:
+        """Return the caveat."""
+        told = f"{self.count} invalid {'geometry was' if self.count == 1 else 'geometries were'} repaired"
+        if self._polygons:
+            told += f", area changed by {self._change:+.6g} {self._unit}"
+        if self._gone:
+            some = "is" if self._gone == 1 else "are"
+            told += f"; {self._gone} of them had nothing left and {some} empty now"
+        return told
 
 
 def repaired(layer: Any, invalid: Any) -> Repair:
-    """Return a copy of `layer` with its invalid geometries mended, and the caveat that tells of it.
+    """Return a copy of `layer` with its invalid geometries mended, and how much that changed.
 
     Uses GEOS's structure method (`shapely.make_valid`), which keeps rings as rings. Parts of a lower dimension that
     mending leaves behind are dropped.
@@ -49,18 +84,5 @@ def repaired(layer: Any, invalid: Any) -> Repair:
     result[layer.active_geometry_name] = type(layer.geometry.values)(values, crs=layer.crs)
     collapsed = np.zeros(len(values), dtype=bool)
     collapsed[np.flatnonzero(invalid)[gone]] = True
-    return Repair(result, collapsed, _told(before, mended, int(gone.sum()), layer.crs))
-
-
-def _told(before: Any, mended: Any, gone: int, crs: Any) -> str:
-    import shapely
-
-    count = len(before)
     change = float(shapely.area(mended).sum() - shapely.area(before).sum())
-    unit = "square degrees" if crs is not None and crs.is_geographic else "square units of the CRS"
-    told = f"{count} invalid {'geometry was' if count == 1 else 'geometries were'} repaired"
-    if (shapely.get_dimensions(before) == 2).any():
-        told += f", area changed by {change:+.6g} {unit}"
-    if gone:
-        told += f"; {gone} of them had nothing left and {'is' if gone == 1 else 'are'} empty now"
-    return told
+    return Repair(result, collapsed, len(before), change, bool((shapely.get_dimensions(before) == 2).any()))

@@ -14,11 +14,12 @@ from typing import Any
 from geocairn.checkpoint import Checkpoint
 from geocairn.execution import execute
 from geocairn.failure import InputFailure
-from geocairn.fingerprint import fingerprint, step_record
+from geocairn.fingerprint import fallback_record, fingerprint, step_record
 from geocairn.operations.contract import Operation
 from geocairn.operations.registry import operations
 from geocairn.plan.model import PINNED, Step
-from geocairn.step_call import Run, StepCall, StepSettings
+from geocairn.recoveries import Recovery
+from geocairn.step_call import FallbackFor, Run, StepCall, StepSettings
 from geocairn.stores.belief import LayerLost
 
 ROUNDS = 2
@@ -53,6 +54,7 @@ def found_again(checkpoint: Checkpoint, run: Run, lost: LayerLost) -> Checkpoint
         layers.add(checkpoint.layer.key if checkpoint.layer is not None else "")
     if len(layers) > ROUNDS:
         raise _hopeless(lost, f"it was computed again {ROUNDS} times in this run and is lost once more")
+    run.recoveries.add(checkpoint.step or checkpoint.operation, Recovery.ROLLED_BACK, error=str(lost))
     run.notice(where, f"its layer is lost, so it runs again ({lost.what})")
     return execute(_call_of_record(checkpoint, run, lost), run)
 
@@ -71,6 +73,7 @@ def _call_of_record(checkpoint: Checkpoint, run: Run, lost: LayerLost) -> StepCa
         name=checkpoint.step,
         allow_empty=checkpoint.facts.rows == 0,
         repair=checkpoint.repair,
+        fallback_for=FallbackFor(**checkpoint.fallback_for) if checkpoint.fallback_for is not None else None,
         retention=PINNED if checkpoint.expires is None and run.workspace.store.ttl is not None else None,
     )
     backend = checkpoint.backend if checkpoint.backend in operation.backends else operation.backends[0]
@@ -88,6 +91,9 @@ def _record(checkpoint: Checkpoint, operation: Operation, lost: LayerLost) -> di
         raise _hopeless(lost, f"its parameters cannot be taken from the record ({failure})") from failure
     step = Step(name="step", op=operation.name, on_invalid="repair" if checkpoint.repair else "fail")
     record = step_record(step, operation, parameters, checkpoint.inputs)
+    stands_for = checkpoint.fallback_for
+    if stands_for is not None:
+        record = fallback_record(record, stands_for["fingerprint"], stands_for["because"])
     if fingerprint(record) != checkpoint.fingerprint:
         raise _hopeless(lost, f"{operation.name} or its environment is another one now")
     return {"parameters": parameters, "environment": record["environment"]}

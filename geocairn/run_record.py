@@ -25,6 +25,8 @@ def keep_trace(
     *,
     notices: Sequence[Mapping[str, Any]] = (),
     attempts: Mapping[str, Any] | None = None,
+    counts: Mapping[str, Any] | None = None,
+    replanning: Mapping[str, Any] | None = None,
 ) -> None:
     """Keep the answer of a run and what else happened in it; where that fails, the answer says so.
 
@@ -34,7 +36,10 @@ def keep_trace(
     workspace : where it ran.
     plan : the plan that was run, as values.
     started : when it began, in seconds since the epoch.
-    notices, attempts : what happened, and the failed attempts by step.
+    notices, attempts, counts : what happened, the failed attempts by step, and what was done about them by step; see
+        `geocairn.recoveries`.
+    replanning : the plan that the run began with and the rounds that changed it, where there were any; see
+        `geocairn.replanning.Replanning.trace`.
     """
     trace = {
         "run_id": answer.run_id,
@@ -44,6 +49,8 @@ def keep_trace(
         "answer": answer.as_json(),
         "notices": [dict(notice) for notice in notices],
         "attempts": dict(attempts or {}),
+        "counts": dict(counts or {}),
+        **(replanning or {}),
     }
     try:
         write_trace(workspace.store, answer.run_id, trace, [workspace.scope])

@@ -1,7 +1,7 @@
 """A run in this process, and one step of it: what decides the step, and how it is to be treated.
 
-What always holds: what a step is told beside its inputs and parameters is no part of its fingerprint, but `repair`; all
-steps of a run hold a source to the version that the run resolved first.
+What always holds: what a step is told beside its inputs and parameters is no part of its fingerprint, but `repair` and
+`fallback_for`; all steps of a run hold a source to the version that the run resolved first.
 """
 
 from __future__ import annotations
@@ -17,14 +17,29 @@ from geocairn.operations.contract import REFERENCE_BACKEND, Operation
 from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.model import CheckpointPolicy
 from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
+from geocairn.recoveries import Recoveries
 from geocairn.sources.source import Source
 from geocairn.stores.memory import HandOver
 from geocairn.workspace import Workspace
 
 
 @dataclass(frozen=True)
+class FallbackFor:
+    """What a fallback stands for."""
+
+    fingerprint: str
+    """Of the exact step."""
+    operation: str
+    because: str
+
+    def caveat(self, operation: str) -> str:
+        """Return what is told with the result that `operation` made in the exact one's place."""
+        return f"made by its fallback {operation} in place of {self.operation}: {self.because}"
+
+
+@dataclass(frozen=True)
 class StepSettings:
-    """What a step is told beside inputs and parameters; no part of its fingerprint, but `repair`."""
+    """What a step is told beside inputs and parameters; no part of its fingerprint, but `repair` and `fallback_for`."""
 
     name: str = ""
     expect: Expect | None = None
@@ -36,6 +51,8 @@ class StepSettings:
     retries: int | None = None
     pinned: PinnedSource | None = None
     """For a source: the version that the run holds it to."""
+    fallback_for: FallbackFor | None = None
+    """For a fallback: the step whose place it takes."""
     context_names: tuple[str, ...] = ()
     """For a map: what the layers drawn around it are called in the plan."""
 
@@ -58,11 +75,18 @@ class StepCall:
     settings: StepSettings
     backend: str = REFERENCE_BACKEND
     attempt: int = 1
+    after_memory: bool = False
+    """Whether memory did not suffice in an attempt before, so that this one should take less."""
+
+    @property
+    def step_name(self) -> str:
+        """What the step is called in traces and events."""
+        return self.settings.name or self.operation.name
 
     @property
     def where(self) -> str:
         """The step, for messages."""
-        return f"step {self.settings.name or self.operation.name}"
+        return f"step {self.step_name}"
 
 
 @dataclass
@@ -78,8 +102,10 @@ class Run:
     """Where one-line notices go: whom a step waits for, why a checkpoint was set aside."""
     notices: list[dict[str, Any]] = field(default_factory=list)
     """What happened that belongs in the trace."""
-    attempts: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """Failed attempts by step."""
+    recoveries: Recoveries = field(default_factory=Recoveries)
+    """What recovery did in it, by step."""
+    caveats: list[str] = field(default_factory=list)
+    """What about this run, not about the data, changes what the answer means."""
     computed: set[str] = field(default_factory=set)
     """Fingerprints whose result this run made itself, and did not find or adopt."""
     planned: dict[str, Any] = field(default_factory=dict)

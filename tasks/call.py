@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from geocairn.checkpoint import Checkpoint
 from geocairn.execution import input_prints
 from geocairn.failure import InputFailure
-from geocairn.fingerprint import fingerprint, publication_record, step_record
+from geocairn.fingerprint import fallback_record, fingerprint, publication_record, step_record
 from geocairn.operations.contract import Operation, Role
 from geocairn.plan.model import Step
 from geocairn.published import target_uri
@@ -51,6 +51,9 @@ def call_of(operation: Operation, settings: StepSettings, arguments: Mapping[str
         on_invalid="repair" if settings.repair else "fail",
     )
     record = step_record(step, operation, parameters, prints)
+    exact = settings.fallback_for
+    if exact is not None:
+        record = fallback_record(record, exact.fingerprint, exact.because)
     return StepCall(operation, parameters, inputs, fingerprint(record), record["environment"], settings)
 
 

@@ -1,4 +1,4 @@
-"""The run that a task belongs to, in this process: its workspace, its pinned sources, its layers in memory.
+"""The run that a task belongs to, in this process: its workspace and policy, its pinned sources, its layers in memory.
 
 What always holds: tasks of one flow run and of its subflows share one `Run` for each store, whichever thread they run
 in; the store is the flow's result storage where that is a checkpoint store, and otherwise the default one; worker
@@ -25,12 +25,17 @@ from prefect.task_runners import ThreadPoolTaskRunner
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.failure import Failure, InputFailure
 from geocairn.pinning import PinnedSource, pinned_at
+from geocairn.policy import RecoveryPolicy
+from geocairn.recoveries import Recoveries
 from geocairn.sources.source import Source
 from geocairn.sources.version import SourceVersion
 from geocairn.step_call import Run
 from geocairn.stores.keys import run_folder
 from geocairn.stores.memory import HandOver
 from geocairn.stores.objects import Conflict
+from geocairn.stores.runs import RunInFlight
+from geocairn.tasks import flow_trace
+from geocairn.tasks.events import teller
 from geocairn.workspace import Workspace, default_store
 
 _log = logging.getLogger(__name__)
@@ -51,6 +56,11 @@ class FlowRun(Run):
     """Whether its flow runs in this process, which then removes what is kept for the run alone."""
     within: weakref.ref[Any] | None = None
     """The flow run's context, or the task run of a task outside any flow."""
+    flow_name: str = ""
+    """Empty for a task outside any flow."""
+    in_flight: RunInFlight | None = None
+    """Tells the sweep of it, where its flow runs in this process."""
+    trace: flow_trace.FlowTrace
 
     @property
     def ended(self) -> bool:
@@ -68,6 +78,20 @@ class FlowRun(Run):
         with self.lock:
             self.hold(agreed)
         return agreed
+
+    def note(self, task_run: Any, entry: dict[str, Any]) -> None:
+        """Note what became of a task run, for the flow's trace."""
+        self.trace.note(str(task_run.id), entry)
+        if not self.ours:
+            flow_trace.hand_in(self)
+
+    def finish(self, state: Any) -> None:
+        """Leave the trace of the flow run and say that it is over; later calls do nothing."""
+        if self.in_flight is not None:
+            self.in_flight.end()
+            self.in_flight = None
+        if self.ours and self.flow_name and not self.trace.written:
+            flow_trace.keep(self, self.flow_name, state)
 
     def _agreed(self, source: Source, pinned: PinnedSource) -> PinnedSource:
         """Return the source at the version that the first process of the run wrote down."""
@@ -118,9 +142,9 @@ def unregister(run_id: str) -> None:
         _registered.pop(run_id, None)
 
 
-def new_run(run_id: str, workspace: Workspace) -> Run:
-    """Return a run whose notices go to Prefect's log."""
-    return Run(run_id, workspace, _hand_over, say=_say)
+def new_run(run_id: str, workspace: Workspace, policy: RecoveryPolicy, chain: str) -> Run:
+    """Return a run of the plan `chain`, whose notices go to Prefect's log and whose recoveries are events."""
+    return Run(run_id, workspace, _hand_over, policy, recoveries=Recoveries(teller(run_id, chain)), say=_say)
 
 
 def current_run() -> Run:
@@ -145,8 +169,33 @@ def current_run() -> Run:
             remedy="leave result_storage out, or name a geocairn-checkpoint-store block",
         )
     flow = _outermost_flow()
-    owner: Any = flow if flow is not None and flow.flow_run is not None else context.task_run
-    run_id = str(flow.flow_run.id if flow is not None and flow.flow_run is not None else context.task_run.id)
+    return _run_of(block, flow, context.task_run, context.task.name)
+
+
+def expect_run(stated: Any) -> None:
+    """Make the run of the current flow known before its steps run in other processes, so that its end is heard of.
+
+    Parameters
+    ----------
+    stated : the step's result storage; None for the flow's own.
+    """
+    flow = _outermost_flow()
+    if flow is None or flow.flow_run is None or flow.detached or isinstance(flow.task_runner, ThreadPoolTaskRunner):
+        return
+    if str(flow.flow_run.id) in _registered:
+        return
+    block: Any = stated if stated is not None else getattr(flow.result_store, "result_storage", None)
+    if isinstance(block, str):
+        block = CheckpointStoreBlock.load(block.rpartition("/")[2])
+    if isinstance(block, CheckpointStoreBlock):
+        _run_of(block, flow, None, "")
+
+
+def _run_of(block: CheckpointStoreBlock, flow: FlowRunContext | None, task_run: Any, task_name: str) -> Run:
+    """Return the run of a flow, or of a task outside any, on a store; made when it is asked for first."""
+    within = flow is not None and flow.flow_run is not None
+    owner: Any = flow if within else task_run
+    run_id = str(flow.flow_run.id if flow is not None and flow.flow_run is not None else task_run.id)
     key = (run_id, block.identity)
     with _lock:
         known = _runs.get(key)
@@ -154,12 +203,37 @@ def current_run() -> Run:
             known.within = weakref.ref(owner)  # another attempt of a flow run has another context
             return known
     remove_what_ended()
-    made = FlowRun(run_id, block.workspace(), _hand_over, say=_say, rewinds=True)
+    name = flow.flow.name if flow is not None and flow.flow is not None else ""
+    recoveries = Recoveries(teller(run_id, name or task_name))
+    made = FlowRun(run_id, block.workspace(), _hand_over, block.policy(), recoveries=recoveries, say=_say, rewinds=True)
     made.within = weakref.ref(owner)
     made.shares_pins = flow is not None and not isinstance(flow.task_runner, ThreadPoolTaskRunner)
     made.ours = flow is None or not flow.detached
+    made.flow_name = name
+    made.trace = flow_trace.FlowTrace()
     with _lock:
-        return _runs.setdefault(key, made)
+        run = _runs.setdefault(key, made)
+    if run is made and made.ours and flow is not None and flow.flow is not None:
+        _watch_end(flow.flow)
+        made.in_flight = RunInFlight(made.workspace.store, run_id, [])
+        made.in_flight.start()
+    return run
+
+
+def _watch_end(flow: Any) -> None:
+    """Have a flow tell when a run of it has ended, so that its trace is there as soon as the run is over."""
+    for hooks in (flow.on_completion, flow.on_failure, flow.on_crashed, flow.on_cancellation):
+        name = f"{hooks.__name__}_hooks"
+        if flow_ended not in (getattr(flow, name, None) or ()):
+            hooks(flow_ended)
+
+
+def flow_ended(flow: Any, flow_run: Any, state: Any) -> None:
+    """Leave the trace of a flow run. A hook of every flow that has run a step."""
+    with _lock:
+        found = [run for (run_id, _), run in _runs.items() if run_id == str(flow_run.id)]
+    for run in found:
+        run.finish(state)
 
 
 def known_run() -> Run | None:
@@ -187,6 +261,7 @@ def remove_what_ended(*, everything: bool = False) -> None:
     with _lock:
         over = [_runs.pop(key) for key, run in list(_runs.items()) if everything or run.ended]
     for run in over:
+        run.finish(None)
         # Of what other processes keep for the run this one does not know.
         if not run.ours or not (run.keeps or run.shares_pins):
             continue

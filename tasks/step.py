@@ -33,11 +33,13 @@ from geocairn.operations.contract import Operation, operation
 from geocairn.operations.registry import operations
 from geocairn.plan.model import CheckpointPolicy, parse_duration
 from geocairn.published import publish_step
-from geocairn.step_call import StepCall, StepSettings
+from geocairn.step_call import FallbackFor, StepCall, StepSettings
 from geocairn.tasks.call import call_of
-from geocairn.tasks.recovery import DelayOfClass, progress_of, recover, retries_of
-from geocairn.tasks.runs import current_run, storage_for_task
+from geocairn.tasks.flow_trace import step_entry
+from geocairn.tasks.recovery import DelayOfClass, ended, progress_of, recover, retries_told, step_name
+from geocairn.tasks.runs import FlowRun, current_run, expect_run, known_run, storage_for_task
 from geocairn.tasks.signature import signed
+from geocairn.tasks.termination import heed_termination
 
 P = ParamSpec("P", default=...)
 
@@ -76,6 +78,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
             cache_result_in_memory=False,
             retry_delay_seconds=0,
             retry_condition_fn=recover,
+            on_failure=[ended, *(options.pop("on_failure", None) or ())],
             **options,
         )
         self.retry_delay_seconds = DelayOfClass([0.0])
@@ -96,8 +99,14 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         chosen, *others = self.eligible_backends
         return (chosen, *(name for name in others if usable(self.operation, call.parameters, name)))
 
-    def accepts(self, checkpoint: Checkpoint) -> bool:
-        """Return whether a checkpoint that is there will do as it is; the body says what is wrong with another."""
+    def takes(self, checkpoint: Checkpoint, task_run: Any) -> bool:
+        """Take a checkpoint that is there, where it will do as it is; the body says what is wrong with another."""
+        if not self._accepts(checkpoint):
+            return False
+        self._note("reused", checkpoint, task_run)
+        return True
+
+    def _accepts(self, checkpoint: Checkpoint) -> bool:
         if checkpoint.kind == "publication":
             return True
         seen = checkpoint.facts.gate == GATE_VERSION
@@ -105,10 +114,17 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
             return False
         return seen and not self.settings.unmet(checkpoint.facts, source=checkpoint.kind == "source")
 
+    def _note(self, outcome: str, checkpoint: Checkpoint | None, task_run: Any) -> None:
+        """Note what became of a task run, where its run is that of a flow in Python."""
+        run = known_run()
+        if isinstance(run, FlowRun):
+            attempts = progress_of(task_run).attempts
+            run.note(task_run, step_entry(step_name(self), self.operation.name, outcome, checkpoint, attempts))
+
     @property
     def retries(self) -> int:
         """How many retries Prefect is told of; the recovery hook decides."""
-        return retries_of(self.settings.retries, self.eligible_backends)
+        return retries_told(self.settings.retries, self.eligible_backends)
 
     @retries.setter
     def retries(self, value: int) -> None:
@@ -135,6 +151,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         retries: int | None = None,
         step_name: str | None = None,
         pinned: Any = None,
+        fallback_for: FallbackFor | None = None,
         context_names: tuple[str, ...] | None = None,
         **options: Any,
     ) -> StepTask[P]:
@@ -145,6 +162,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         expect, allow_empty, on_invalid, checkpoint, retention, backends, retries : as in a plan's step.
         step_name : its name in messages, records and the UI.
         pinned : the version that a source is held to.
+        fallback_for : the step of a plan whose place it takes.
         context_names : for `write_layer`, what the layers drawn around a map are called.
         options : what `prefect.Task.with_options` takes, less what a step sets itself.
 
@@ -168,6 +186,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
             "backends": tuple(backends) if backends is not None else None,
             "retries": retries,
             "pinned": pinned,
+            "fallback_for": fallback_for,
             "context_names": context_names,
             "name": step_name,
         }
@@ -181,11 +200,28 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
             if name not in _PREFECT_OPTIONS:
                 known = [*_OWN_OPTIONS, *_PREFECT_OPTIONS]
                 raise InputFailure(f"there is no option {name!r}{did_you_mean(name, known)}", where=self.operation.name)
+        if options.get("on_failure") is not None:
+            options["on_failure"] = [ended, *options["on_failure"]]
         stated = options.pop("result_storage", self.__dict__.get("_stated_storage"))
         plain = super().with_options(**{**options, "result_storage": None})
         made = self._like(plain, replace(self.settings, **changes))
         made.result_storage = stated
         return made
+
+    def submit(self, *args: Any, **options: Any) -> Any:
+        """Run the step in the flow's task runner, as `prefect.Task.submit` does."""
+        self._begin()
+        return super().submit(*args, **options)
+
+    def map(self, *args: Any, **options: Any) -> Any:
+        """Run the step once for each item, as `prefect.Task.map` does."""
+        self._begin()
+        return super().map(*args, **options)
+
+    def _begin(self) -> None:
+        """Prepare this process for a step that runs in a thread or another process."""
+        heed_termination()
+        expect_run(self.result_storage)
 
     def _like(self, plain: Task[..., Any], settings: StepSettings) -> StepTask[P]:
         """Make a step of a plain task that Prefect made from this one."""
@@ -314,8 +350,14 @@ def _body(operation: Operation) -> Callable[..., Checkpoint]:
         call = progress.call or _called(task, inspect.signature(body).bind(*args, **kwargs).arguments)
         progress.eligible = task.backends_for(call)
         backend = progress.backend(progress.eligible)
-        call = replace(call, backend=backend, attempt=len(progress.attempts) + 1)
-        return publish_step(call, current_run()) if operation.effect else execute(call, current_run())
+        lost = progress.begin()
+        run = current_run()
+        call = replace(call, backend=backend, attempt=len(progress.attempts) + 1, after_memory=progress.after_memory)
+        checkpoint = publish_step(call, run) if operation.effect else execute(call, run)
+        if progress.attempts:
+            run.recoveries.took(step_name(task), lost)
+        task._note("computed" if checkpoint.fingerprint in run.computed else "reused", checkpoint, context.task_run)
+        return checkpoint
 
     return signed(body, operation)
 

@@ -12,12 +12,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
 
 Action = Literal["status", "cut", "delay", "drop", "lose answer"]
 
-_CODES = {403: "AccessDenied", 429: "SlowDown", 500: "InternalError", 503: "SlowDown"}
+_CODES = {403: "AccessDenied", 404: "NoSuchKey", 429: "SlowDown", 500: "InternalError", 503: "SlowDown"}
 
 
 @dataclass
@@ -30,8 +31,10 @@ class Rule:
     path : regular expression searched for in path and query, decoded.
     action : `status` answers so without asking the server; `cut` sends half the body; `delay` waits before it goes on;
         `drop` closes the connection unanswered; `lose answer` lets the server do it and then closes the connection.
+    headers : further headers of a `status` answer, as in `{"Retry-After": "2"}`.
     skip : so many matching requests go through first.
     count : so many are then failed; None for all.
+    only_while : a file that must be there for the rule to count; so processes open and close a window for it.
     """
 
     method: str = ".*"
@@ -39,13 +42,17 @@ class Rule:
     action: Action = "status"
     status: int = 503
     seconds: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
     skip: int = 0
     count: int | None = None
+    only_while: Path | None = None
     matched: int = field(default=0, init=False)
     fired: int = field(default=0, init=False)
 
     def takes(self, method: str, path: str) -> bool:
         if not re.fullmatch(self.method, method) or not re.search(self.path, path):
+            return False
+        if self.only_while is not None and not self.only_while.exists():
             return False
         self.matched += 1
         if self.matched <= self.skip or (self.count is not None and self.fired >= self.count):
@@ -65,6 +72,9 @@ class FaultProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = (
+                True  # head and body go in two writes: the second would wait for an acknowledgement
+            )
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -79,7 +89,7 @@ class FaultProxy:
                 body = self.read_body()
                 rule = proxy.seen(self.command, unquote(self.path))
                 if rule is not None and rule.action == "status":
-                    self.refuse(rule.status)
+                    self.refuse(rule.status, rule.headers)
                     return
                 if rule is not None and rule.action == "delay":
                     time.sleep(rule.seconds)
@@ -130,11 +140,13 @@ class FaultProxy:
                     return b"".join(parts)
                 return self.rfile.read(int(self.headers.get("Content-Length") or 0))
 
-            def refuse(self, status: int) -> None:
+            def refuse(self, status: int, headers: dict[str, str]) -> None:
                 code = _CODES.get(status, "InternalError")
                 body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as told</Message></Error>".encode()
                 self.send_response_only(status)
                 self.send_header("Date", self.date_time_string())
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Type", "application/xml")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

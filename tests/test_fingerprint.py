@@ -12,6 +12,7 @@ from pydantic import create_model
 from geocairn.fingerprint import (
     EXCLUDED_STEP_FIELDS,
     components,
+    fallback_record,
     fingerprint,
     publication_record,
     source_record,
@@ -64,8 +65,26 @@ def test_excluded_fields_change_nothing(field):
         "retries": 9,
         "timeout": 5.0,
         "retention": "pinned",
+        "fallback": {"op": "convex_hull", "because": "it will do"},
     }
     assert step_print(**{field: other[field]}) == step_print()
+
+
+def test_a_fallback_has_a_fingerprint_of_its_own():
+    operation = operations["convex_hull"]
+    record = step_record(Step(name="reach", op="convex_hull"), operation, operation.normalise({}), {"layer": INPUT})
+    prints = {
+        fingerprint(record),
+        step_print(),
+        fingerprint(fallback_record(record, step_print(), "it will do")),
+        fingerprint(fallback_record(record, step_print(params={"distance": 51}), "it will do")),
+        fingerprint(fallback_record(record, step_print(), "it has to do")),
+    }
+    assert len(prints) == 5
+    assert (
+        fingerprint(fallback_record(record, step_print(), "it will do"))
+        == "59abadd2451432ec1cb8085d0ce9eca6e20be40eba4a55e9982005c30bcdfbd9"
+    )
 
 
 def test_every_field_of_a_step_counts_or_is_excluded():

@@ -10,8 +10,10 @@ from geocairn.backends import (
     duckdb_geometry,
     duckdb_joins,
     duckdb_overlay,
+    duckdb_overlay_streams,
     duckdb_projection,
     duckdb_selection,
+    duckdb_streams,
 )
 from geocairn.backends.claims import claims, refusal
 
@@ -21,7 +23,9 @@ __all__ = [
     "duckdb_geometry",
     "duckdb_joins",
     "duckdb_overlay",
+    "duckdb_overlay_streams",
     "duckdb_projection",
     "duckdb_selection",
+    "duckdb_streams",
     "refusal",
 ]

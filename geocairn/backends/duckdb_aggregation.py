@@ -12,7 +12,7 @@ from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import fetch, place, refuse_rows, shapes
 from geocairn.backends.duckdb_pairs import related_duckdb
-from geocairn.operations.aggregation import NO_AGGREGATES, Aggregates, _summed, _weights, count_points, dissolve
+from geocairn.operations.aggregation import NO_AGGREGATES, Aggregates, count_points, dissolve, point_weights, summed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +125,7 @@ def count_points_duckdb(
 
     check_columns(points, [] if weight is None else [weight], "count_points", role="points")
     check_new_columns(polygons, [column], "count_points")
-    weights = _weights(points, weight)
+    weights = point_weights(points, weight)
     places, owners = shapely.get_parts(geometry_values(points), return_index=True)
     first, second = related_duckdb(geometry_values(polygons), places, "intersects", None, "count_points")
-    return added(polygons, {column: _summed(first, owners[second], weights, len(polygons))})
+    return added(polygons, {column: summed(first, owners[second], weights, len(polygons))})

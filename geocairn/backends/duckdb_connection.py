@@ -68,8 +68,10 @@ def _database(process: int, memory: str | None, spill: str | None) -> Any:
     """Return this process's database: one for each process, since a forked child cannot use its parent's."""
     try:
         import duckdb
-    except ImportError:
+    except ModuleNotFoundError:
         raise CapabilityFailure("backend duckdb is not installed", remedy=REMEDY_INSTALL) from None
+    except ImportError as error:
+        raise CapabilityFailure(f"backend duckdb cannot be loaded ({error})", remedy=REMEDY_INSTALL) from error
     try:
         folder = tempfile.mkdtemp(prefix="geocairn-duckdb-", dir=spill)
     except OSError as error:

@@ -7,6 +7,7 @@ rings, coordinates that are not finite) is refused at the door.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import CapabilityFailure
@@ -20,11 +21,21 @@ _LINEAR_RING = 2
 _REMEDY = "use backend geopandas for this step"
 
 
-def place(database: Any, name: str, values: Array, where: str, rows: Array | None = None, **columns: Any) -> None:
+def place(
+    database: Any,
+    name: str,
+    values: Array,
+    where: str,
+    rows: Array | None = None,
+    *,
+    more: bool = False,
+    **columns: Any,
+) -> None:
     """Make a table of geometries: `row`, `g`, and the further columns.
 
     Parameters
     ----------
+    more : whether the table is there, and gets more rows.
     rows : the geometries' numbers in their layer; from 0 where not given.
     columns : further columns, as Arrow or numpy arrays.
 
@@ -44,26 +55,23 @@ def place(database: Any, name: str, values: Array, where: str, rows: Array | Non
         **{key: column if isinstance(column, pa.Array) else pa.array(column) for key, column in columns.items()},
     }
     database.register("incoming", pa.table(arrays))
-    database.execute(
-        f"CREATE TEMP TABLE {name} AS SELECT * EXCLUDE (wkb), ST_GeomFromWKB(wkb) AS g FROM incoming"  # noqa: S608
-    )
+    into = f"INSERT INTO {name}" if more else f"CREATE OR REPLACE TEMP TABLE {name} AS"
+    database.execute(f"{into} SELECT * EXCLUDE (wkb), ST_GeomFromWKB(wkb) AS g FROM incoming")  # noqa: S608
     database.unregister("incoming")
 
 
-def place_present(database: Any, name: str, values: Array, where: str) -> None:
-    """Make a table, to be joined, of the geometries that are not missing or empty, under their numbers in the layer.
+def fetch_parts(
+    database: Any, query: str, parameters: list[Any] | None = None, *, rows: int
+) -> Iterator[dict[str, Array]]:
+    """Yield a query's columns as arrays, by name, at most so many rows at a time.
 
-    Raises
-    ------
-    CapabilityFailure : also for geometries with an empty part.
+    Until the last is fetched the connection can answer nothing else.
     """
-    import numpy as np
-
-    from geocairn.operations.parts import present
-
-    refuse_empty_parts(values, where)
-    rows = np.flatnonzero(present(values))
-    place(database, name, values[rows], where, rows)
+    reader = database.execute(query, parameters or []).to_arrow_reader(rows)
+    for batch in reader:
+        for start in range(0, batch.num_rows, rows):
+            part = batch.slice(start, rows)
+            yield {name: part.column(name).to_numpy(zero_copy_only=False) for name in part.schema.names}
 
 
 def fetch(database: Any, query: str, parameters: list[Any] | None = None) -> dict[str, Array]:

@@ -214,9 +214,9 @@ class Condition:
         import shapely
 
         from geocairn.backends.duckdb_exchange import check_passable
-        from geocairn.filters.evaluation import _geometry
+        from geocairn.filters.evaluation import literal_geometry
 
-        shape = _geometry(dict(node))
+        shape = literal_geometry(dict(node))
         if shape.is_empty:
             raise self._refusal("an empty literal geometry")
         check_passable(np.array([shape], dtype=object), _WHERE)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def mapped(values: Array, expression: str, where: str, parameters: list[Any] | None = None, **columns: Array) -> Array:
     """Return an SQL expression of `g`, and of the further columns, for each geometry; missing ones stay missing."""
     with connection(where) as database:
-        place(database, "layer", values, where, **columns)
+        place(database, "layer", values, where, more=False, **columns)
         query = f"SELECT ST_AsWKB({expression}) AS shape FROM layer ORDER BY row"  # noqa: S608 - an expression of ours
         return shapes(fetch(database, query, parameters)["shape"])
 
@@ -33,6 +33,8 @@ def mapped(values: Array, expression: str, where: str, parameters: list[Any] | N
     "duckdb",
     tolerance=ROUNDING,
     limit=lambda parameters: "DuckDB has no single-sided buffer" if parameters.single_sided else None,
+    streams="rows",
+    whole=lambda parameters: "all buffers are united" if parameters.dissolve else None,
 )
 def buffer_duckdb(
     layer: GeoDataFrame,
@@ -50,12 +52,12 @@ def buffer_duckdb(
     import pandas as pd
 
     from geocairn.backends.duckdb_aggregation import united
-    from geocairn.operations.geometry import _distances
+    from geocairn.operations.geometry import column_distances
     from geocairn.operations.layers import assemble, geometry_name, geometry_values, with_geometry
     from geocairn.operations.parts import empty_of, present
 
     values = geometry_values(layer)
-    reach = _distances(layer, distance) if isinstance(distance, str) else np.full(len(values), float(distance))
+    reach = column_distances(layer, distance) if isinstance(distance, str) else np.full(len(values), float(distance))
     styles = [quad_segs, f"CAP_{cap_style.upper()}", f"JOIN_{join_style.upper()}", float(mitre_limit)]
     result = mapped(values, "ST_Buffer(g, reach, $1, $2, $3, $4)", "buffer", styles, reach=reach)
     if not dissolve:
@@ -66,7 +68,7 @@ def buffer_duckdb(
     return assemble(pd.DataFrame(index=pd.RangeIndex(int(some))), geometry_name(layer), whole[: int(some)], layer.crs)
 
 
-@claimed(simplify, "duckdb")
+@claimed(simplify, "duckdb", streams="rows")
 def simplify_duckdb(layer: GeoDataFrame, *, tolerance: float, preserve_topology: bool = True) -> GeoDataFrame:
     """Leave out vertices, as the reference does."""
     from geocairn.operations.layers import geometry_values, with_geometry
@@ -75,7 +77,7 @@ def simplify_duckdb(layer: GeoDataFrame, *, tolerance: float, preserve_topology:
     return with_geometry(layer, mapped(geometry_values(layer), f"{function}(g, $1)", "simplify", [float(tolerance)]))
 
 
-@claimed(centroid, "duckdb", tolerance=ROUNDING)
+@claimed(centroid, "duckdb", tolerance=ROUNDING, streams="rows")
 def centroid_duckdb(layer: GeoDataFrame) -> GeoDataFrame:
     """Replace each geometry by its centroid, as the reference does.
 
@@ -101,7 +103,12 @@ def centroid_duckdb(layer: GeoDataFrame) -> GeoDataFrame:
     return with_geometry(layer, result)
 
 
-@claimed(convex_hull, "duckdb")
+@claimed(
+    convex_hull,
+    "duckdb",
+    streams="rows",
+    whole=lambda parameters: None if parameters.by is None else "a hull is of a group of rows",
+)
 def convex_hull_duckdb(layer: GeoDataFrame, *, by: list[str] | None = None) -> GeoDataFrame:
     """Replace each geometry, or each group of rows, by its convex hull, as the reference does.
 
@@ -147,7 +154,7 @@ def _make_valid_limit(parameters: Any) -> str | None:
     return None if parameters.method == "linework" else f"DuckDB has no make_valid by method {parameters.method}"
 
 
-@claimed(make_valid, "duckdb", tolerance=ROUNDING, limit=_make_valid_limit)
+@claimed(make_valid, "duckdb", tolerance=ROUNDING, limit=_make_valid_limit, streams="rows")
 def make_valid_duckdb(
     layer: GeoDataFrame,
     *,

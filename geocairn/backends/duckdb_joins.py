@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from geocairn.backends.claims import claimed
 from geocairn.backends.duckdb_pairs import nearest_duckdb, related_duckdb
-from geocairn.operations.joins import _joined, _right_table, _with_unmatched, nearest_join, spatial_filter, spatial_join
+from geocairn.operations.joins import (
+    joined_rows,
+    nearest_join,
+    right_table,
+    spatial_filter,
+    spatial_join,
+    with_unmatched,
+)
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
@@ -40,14 +47,14 @@ def spatial_join_duckdb(
     from geocairn.operations.layers import geometry_values
     from geocairn.operations.pairs import first_of_each
 
-    table = _right_table(right, columns, "spatial_join")
+    table = right_table(right, columns, "spatial_join")
     first, second = related_duckdb(geometry_values(left), geometry_values(right), predicate, distance, "spatial_join")
     if match == "first":
         chosen = first_of_each(first)
         first, second = first[chosen], second[chosen]
     if how == "left":
-        first, second, _ = _with_unmatched(len(left), first, second)
-    return _joined(left, table, first, second, suffixes, how == "left", "spatial_join")
+        first, second, _ = with_unmatched(len(left), first, second)
+    return joined_rows(left, table, first, second, suffixes, how == "left", "spatial_join")
 
 
 @claimed(nearest_join, "duckdb")
@@ -66,12 +73,12 @@ def nearest_join_duckdb(
 
     from geocairn.operations.layers import added, check_new_columns, geometry_values
 
-    table = _right_table(right, columns, "nearest_join")
+    table = right_table(right, columns, "nearest_join")
     first, second, distances = nearest_duckdb(
         geometry_values(left), geometry_values(right), k, max_distance, "nearest_join"
     )
-    first, second, order = _with_unmatched(len(left), first, second)
-    joined = _joined(left, table, first, second, suffixes, True, "nearest_join")
+    first, second, order = with_unmatched(len(left), first, second)
+    joined = joined_rows(left, table, first, second, suffixes, True, "nearest_join")
     check_new_columns(joined, [distance_column], "nearest_join")
     filled = np.concatenate([distances, np.full(len(first) - len(distances), np.nan)])[order]
     return added(joined, {distance_column: filled})

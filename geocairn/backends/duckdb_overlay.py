@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from geocairn.backends.claims import ROUNDING, claimed
 from geocairn.backends.duckdb_connection import connection
-from geocairn.backends.duckdb_exchange import fetch, place_present, refuse_solid, shapes
-from geocairn.operations.overlay import _assembled, clip, overlay
+from geocairn.backends.duckdb_exchange import fetch, refuse_solid, shapes
+from geocairn.backends.duckdb_tables import place_present
+from geocairn.operations.overlay import assembled_pieces, clip, overlay
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,13 @@ _NEIGHBOURS = (
 """For each row of `a` in a pair, the union of its partners; a line goes through it alone too, since that nodes it."""
 
 
+SHARED = (
+    "SELECT i, j, ST_AsWKB(ST_Intersection(a.g, b.g)) AS shape FROM pairs JOIN a ON i = a.row JOIN b ON j = b.row "
+    "WHERE number BETWEEN $1 AND $2 ORDER BY number"
+)
+"""What each of the pairs from one number to another has in common."""
+
+
 @claimed(clip, "duckdb", tolerance=ROUNDING)
 def clip_duckdb(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: bool = True) -> GeoDataFrame:
     """Keep what of each geometry lies inside the mask, as the reference does.
@@ -36,19 +44,45 @@ def clip_duckdb(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: 
     CapabilityFailure : for geometries with Z, since which Z a new vertex gets depends on the order of the mask's
         vertices.
     """
+    from geocairn.operations.layers import geometry_values
+
+    values, masks = geometry_values(layer), geometry_values(mask)
+    check_clipped(values, keep_geometry_kind)
+    check_mask(masks)
+    with connection("clip") as database:
+        place_present(database, "a", values, "clip")
+        place_present(database, "b", masks, "clip")
+        return clipped_to(database, layer, keep_geometry_kind)
+
+
+def check_clipped(values: Array, keep_geometry_kind: bool) -> None:
+    """Refuse what cannot be clipped."""
+    from geocairn.operations.parts import check_no_collections, check_valid
+
+    if keep_geometry_kind:
+        check_no_collections(values, "layer", "clip")
+    check_valid(values, "layer", "clip")
+    refuse_solid(values, "clip")
+
+
+def check_mask(values: Array) -> None:
+    """Refuse what cannot be clipped to."""
+    from geocairn.operations.parts import check_valid
+
+    check_valid(values, "mask", "clip")
+    refuse_solid(values, "clip")
+
+
+def clipped_to(database: Any, layer: GeoDataFrame, keep_geometry_kind: bool) -> GeoDataFrame:
+    """Return the layer, whose geometries are in table `a`, clipped to those in table `b`."""
     import numpy as np
 
     from geocairn.notes import note
     from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
-    from geocairn.operations.parts import check_no_collections, check_valid, dimensions, keep_kind, present
+    from geocairn.operations.parts import dimensions, keep_kind, present
 
-    values, masks = geometry_values(layer), geometry_values(mask)
-    if keep_geometry_kind:
-        check_no_collections(values, "layer", "clip")
-    check_valid(values, "layer", "clip")
-    check_valid(masks, "mask", "clip")
-    refuse_solid(np.concatenate([values, masks]), "clip")
-    clipped = _cut_to(values, masks)
+    values = geometry_values(layer)
+    clipped = _cut_to(database, values)
     dropped = 0
     if keep_geometry_kind:
         clipped, dropped = keep_kind(clipped, dimensions(values))
@@ -57,25 +91,22 @@ def clip_duckdb(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: 
     return with_geometry(pick_rows(layer, keep), clipped[keep])
 
 
-def _cut_to(values: Array, masks: Array) -> Array:
+def _cut_to(database: Any, values: Array) -> Array:
     """Return each geometry's part inside the union of the masks: empty where there is none, of any kind."""
     from geocairn.operations.parts import dimensions, empty_of, present
 
     result = empty_of(dimensions(values))
     result[~present(values)] = values[~present(values)]
-    with connection("clip") as database:
-        place_present(database, "a", values, "clip")
-        place_present(database, "b", masks, "clip")
-        inside = fetch(database, "SELECT DISTINCT a.row AS i FROM a JOIN b ON ST_CoveredBy(a.g, b.g)")["i"]
-        result[inside] = values[inside]
-        database.execute(
-            "CREATE TEMP TABLE pairs AS SELECT a.row AS i, b.row AS j FROM a JOIN b ON ST_Intersects(a.g, b.g) "
-            "WHERE a.row NOT IN (SELECT a.row FROM a JOIN b ON ST_CoveredBy(a.g, b.g))"
-        )
-        found = fetch(
-            database,
-            f"SELECT i, ST_AsWKB(ST_Intersection(a.g, n.g)) AS shape FROM {_NEIGHBOURS} JOIN a ON a.row = i",  # noqa: S608
-        )
+    inside = fetch(database, "SELECT DISTINCT a.row AS i FROM a JOIN b ON ST_CoveredBy(a.g, b.g)")["i"]
+    result[inside] = values[inside]
+    database.execute(
+        "CREATE OR REPLACE TEMP TABLE pairs AS SELECT a.row AS i, b.row AS j FROM a JOIN b ON ST_Intersects(a.g, b.g) "
+        "WHERE a.row NOT IN (SELECT a.row FROM a JOIN b ON ST_CoveredBy(a.g, b.g))"
+    )
+    found = fetch(
+        database,
+        f"SELECT i, ST_AsWKB(ST_Intersection(a.g, n.g)) AS shape FROM {_NEIGHBOURS} JOIN a ON a.row = i",  # noqa: S608
+    )
     result[found["i"]] = shapes(found["shape"])
     return result
 
@@ -102,60 +133,76 @@ def overlay_duckdb(
         new vertex gets depends on the order of its vertices.
     """
     import numpy as np
-    import shapely
 
     from geocairn.notes import note
-    from geocairn.operations.layers import geometry_values
-    from geocairn.operations.parts import check_no_collections, check_valid, dimensions, keep_kind, present
+    from geocairn.operations.layers import attributes, geometry_values
+    from geocairn.operations.parts import dimensions, keep_kind, present
 
     a, b = geometry_values(left), geometry_values(right)
     for role, values in (("left", a), ("right", b)):
-        check_no_collections(values, role, "overlay")
-        check_valid(values, role, "overlay")
-        if how != "intersection":
-            refuse_solid(values, "overlay")
+        check_side(values, role, how)
     dropped = 0
     pieces: list[tuple[Array, Array, Array]] = []  # positions in the left, in the right (-1 none), geometries
     with connection("overlay") as database:
         place_present(database, "a", a, "overlay")
         place_present(database, "b", b, "overlay")
-        database.execute(
-            "CREATE TEMP TABLE pairs AS SELECT a.row AS i, b.row AS j FROM a JOIN b ON ST_Intersects(a.g, b.g)"
-        )
+        count = pair_sides(database)
         if how in ("intersection", "union", "identity"):
-            first, second, shared = _shared(database)
+            found = fetch(database, SHARED, [1, count])
+            first, second, shared = found["i"], found["j"], shapes(found["shape"])
             if keep_geometry_kind:
                 shared, dropped = keep_kind(shared, dimensions(a)[first])
             some = present(shared)
             pieces.append((first[some], second[some], shared[some]))
         if how != "intersection":
-            rest, places = _remainder(database, a)
+            rest, places = remainder(database, a)
             pieces.append((places, np.full(len(places), -1), rest))
         if how in ("union", "symmetric_difference"):
             _exchange_sides(database)
-            rest, places = _remainder(database, b)
+            rest, places = remainder(database, b)
             if keep_geometry_kind:
-                kinds = np.unique(dimensions(a)[present(a)])
-                right_kind = ~present(rest) | np.isin(dimensions(rest), kinds if len(kinds) else [0, 1, 2])
-                dropped += int(shapely.get_num_geometries(rest[~right_kind]).sum())
+                right_kind, fallen = of_kinds(rest, np.unique(dimensions(a)[present(a)]))
+                dropped += fallen
                 rest, places = rest[right_kind], places[right_kind]
             pieces.append((np.full(len(places), -1), places, rest))
     note("dropped_parts", dropped)
     at_left, at_right, geometries = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    return _assembled(left, right, how, suffixes, at_left.astype("int64"), at_right.astype("int64"), geometries)
-
-
-def _shared(database: Any) -> tuple[Array, Array, Array]:
-    """Return the pairs and what each has in common."""
-    found = fetch(
-        database,
-        "SELECT i, j, ST_AsWKB(ST_Intersection(a.g, b.g)) AS shape FROM pairs JOIN a ON i = a.row JOIN b ON j = b.row "
-        "ORDER BY i, j",
+    return assembled_pieces(
+        left, attributes(right), how, suffixes, at_left.astype("int64"), at_right.astype("int64"), geometries
     )
-    return found["i"], found["j"], shapes(found["shape"])
 
 
-def _remainder(database: Any, values: Array) -> tuple[Array, Array]:
+def check_side(values: Array, role: str, how: str) -> None:
+    """Refuse what cannot be overlaid."""
+    from geocairn.operations.parts import check_no_collections, check_valid
+
+    check_no_collections(values, role, "overlay")
+    check_valid(values, role, "overlay")
+    if how != "intersection":
+        refuse_solid(values, "overlay")
+
+
+def pair_sides(database: Any) -> int:
+    """Make table `pairs` of the rows of `a` and `b` that meet, numbered in their order; return how many there are."""
+    database.execute(
+        "CREATE OR REPLACE TEMP TABLE pairs AS SELECT i, j, row_number() OVER (ORDER BY i, j) AS number "
+        "FROM (SELECT a.row AS i, b.row AS j FROM a JOIN b ON ST_Intersects(a.g, b.g))"
+    )
+    return int(database.execute("SELECT count(*) FROM pairs").fetchone()[0])
+
+
+def of_kinds(values: Array, kinds: Array) -> tuple[Array, int]:
+    """Return which geometries are of these kinds (any, where there are none), and how many parts the others have."""
+    import numpy as np
+    import shapely
+
+    from geocairn.operations.parts import dimensions, present
+
+    right_kind = ~present(values) | np.isin(dimensions(values), kinds if len(kinds) else [0, 1, 2])
+    return right_kind, int(shapely.get_num_geometries(values[~right_kind]).sum())
+
+
+def remainder(database: Any, values: Array) -> tuple[Array, Array]:
     """Return what is left of the geometries of `a` outside their partners, and their positions."""
     import numpy as np
 

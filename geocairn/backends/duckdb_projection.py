@@ -17,7 +17,7 @@ from geocairn.backends.duckdb_connection import connection
 from geocairn.backends.duckdb_exchange import check_passable, fetch
 from geocairn.failure import CapabilityFailure
 from geocairn.operations.projection import reproject
-from geocairn.operations.transformation import Transformation, _described, _moved
+from geocairn.operations.transformation import Transformation, described_pipeline, moved_coordinates
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ _DATUM_STEPS = re.compile(
 )
 
 
-@claimed(reproject, "duckdb", tolerance=ROUNDING)
+@claimed(reproject, "duckdb", tolerance=ROUNDING, streams="rows")
 def reproject_duckdb(
     layer: GeoDataFrame,
     *,
@@ -99,13 +99,13 @@ class Conversion(Transformation):
 
         starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]]) if len(rows) else rows
         pipeline = transformer.pipeline
-        expected = _moved(pipeline, coordinates[starts])
+        expected = moved_coordinates(pipeline, coordinates[starts])
         unit = 1e-5 if self.target.is_geographic else 1.0
         away = np.abs(expected[:, :2] - moved[starts, :2])
         if len(starts) and not (away <= TOLERANCE * unit).all():
             raise self._refusal(f"DuckDB's result differs from PROJ {pipeline.definition!r} by up to {away.max():g}")
         if len(starts):
-            self.used = [{**_described(pipeline), "rows": len(starts)}]
+            self.used = [{**described_pipeline(pipeline), "rows": len(starts)}]
 
     def _refusal(self, reason: str) -> CapabilityFailure:
         return CapabilityFailure(

@@ -5,6 +5,7 @@ What always holds: DuckDB decides which rows stay, or measures; the rows are the
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from geocairn.backends.claims import ROUNDING, claimed
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from geopandas import GeoDataFrame
 
 
-@claimed(filter, "duckdb", limit=lambda parameters: filter_refusal(parameters.where))
+@claimed(filter, "duckdb", limit=lambda parameters: filter_refusal(parameters.where), streams="rows")
 def filter_duckdb(layer: GeoDataFrame, *, where: str) -> GeoDataFrame:
     """Keep the rows for which a condition is true, as the reference does."""
     import numpy as np
@@ -53,16 +54,27 @@ def measure_duckdb(
 ) -> GeoDataFrame:
     """Add columns of area, length or perimeter, as the reference does."""
     from geocairn.kinds import kinds_of
-    from geocairn.operations.layers import added, check_new_columns, geometry_values
-    from geocairn.operations.parameter_types import METRES_IN
+    from geocairn.operations.layers import check_new_columns
 
     asked = {"area": area, "length": length, "perimeter": perimeter}
     columns = {measured: name for measured, name in asked.items() if name is not None}
     check_new_columns(layer, columns.values(), "measure")
-    kinds = kinds_of(layer)
-    wanted = [{"line" if measured == "length" else "polygon", "collection"} for measured in columns]
-    if layer.crs is None or (kinds and not all(kinds & some for some in wanted)):
+    if layer.crs is None or not measurable(kinds_of(layer), columns):
         return measure.function(layer, **asked, unit=unit, method=method)  # which says what is wrong
+    return measured(layer, columns, unit)
+
+
+def measurable(kinds: set[str], asked: Iterable[str]) -> bool:
+    """Return whether a layer of these kinds of geometry has what is asked to be measured; one of none has."""
+    wanted = [{"line" if measured == "length" else "polygon", "collection"} for measured in asked]
+    return not kinds or all(kinds & some for some in wanted)
+
+
+def measured(layer: GeoDataFrame, columns: Mapping[str, str], unit: str) -> GeoDataFrame:
+    """Return the layer with its measures, each in the column that is named."""
+    from geocairn.operations.layers import added, geometry_values
+    from geocairn.operations.parameter_types import METRES_IN
+
     with connection("measure") as database:
         place(database, "layer", geometry_values(layer), "measure")
         found = fetch(
@@ -74,7 +86,7 @@ def measure_duckdb(
     return added(
         layer,
         {
-            name: found[measured] * metres ** powers[measured] / METRES_IN[unit] ** powers[measured]
-            for measured, name in columns.items()
+            name: found[what] * metres ** powers[what] / METRES_IN[unit] ** powers[what]
+            for what, name in columns.items()
         },
     )

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from geocairn.engine_errors import engine_failure
 from geocairn.failure import InputFailure
 from geocairn.filters.language import COMPARISONS, EXACT_INTEGER, SPATIAL, TEXT, parse
 from geocairn.nearest import did_you_mean
@@ -90,7 +91,7 @@ class _Evaluation:
             return _instant(node.get("timestamp", node.get("date")))
         if "interval" in node:
             return tuple(_instant(bound) for bound in node["interval"])
-        return _geometry(node)
+        return literal_geometry(node)
 
     def _column(self, name: str) -> Any:
         import pandas as pd
@@ -267,7 +268,8 @@ class _Evaluation:
         try:
             found = np.broadcast_to(getattr(shapely, predicate)(a, b), len(self.layer))
         except shapely.errors.GEOSException as error:
-            raise self._complaint(f"s_{predicate} could not be decided: {error}", "make_valid before") from error
+            said = f"in the filter, s_{predicate} could not be decided: {error}"
+            raise engine_failure(error, said, _WHERE, "make_valid before") from error
         unknown = np.zeros(len(self.layer), dtype=bool)
         for side in (a, b):
             unknown |= np.broadcast_to(shapely.is_missing(side), len(self.layer))
@@ -375,7 +377,13 @@ def _instant(text: Any) -> Any:
     return moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
 
 
-def _geometry(node: dict[str, Any]) -> Any:
+def literal_geometry(node: dict[str, Any]) -> Any:
+    """Return the geometry that a filter states: a box, or GeoJSON.
+
+    Raises
+    ------
+    InputFailure : for one that cannot be read.
+    """
     import shapely
 
     if "bbox" in node:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from geocairn.engine_errors import engine_failure
 from geocairn.failure import InputFailure
 from geocairn.operations.contract import operation
 from geocairn.operations.parameter_types import ColumnName, ColumnNames, GridSize
@@ -132,7 +133,6 @@ def _united(values: Array, codes: Array, count: int, method: str, grid_size: flo
     import numpy as np
     import shapely
 
-    from geocairn.operations.layers import name_rows
     from geocairn.operations.parts import COLLECTION, dimensions, union_groups
 
     mixed = np.zeros(count, dtype=bool)
@@ -143,20 +143,32 @@ def _united(values: Array, codes: Array, count: int, method: str, grid_size: flo
         np.maximum.at(highest, codes, kinds)
         mixed = (lowest < highest) & (highest >= 0)
     mixed[codes[kinds == COLLECTION]] = True
+    refuse_mixed_groups(mixed)
+    try:
+        return (
+            _coverage(values, codes, count) if method == "coverage" else union_groups(values, codes, count, grid_size)
+        )
+    except shapely.errors.GEOSException as error:
+        raise engine_failure(
+            error, f"the geometry engine gave up: {error}", "dissolve", "make_valid before, or set grid_size"
+        ) from error
+
+
+def refuse_mixed_groups(mixed: Array) -> None:
+    """Refuse groups with several kinds of geometry, or a collection.
+
+    Raises
+    ------
+    InputFailure : naming the rows of the result.
+    """
+    from geocairn.operations.layers import name_rows
+
     if mixed.any():
         raise InputFailure(
             f"a group mixes kinds of geometry: result {name_rows(mixed)}",
             where="dissolve",
             remedy="explode, and dissolve each kind on its own",
         )
-    try:
-        return (
-            _coverage(values, codes, count) if method == "coverage" else union_groups(values, codes, count, grid_size)
-        )
-    except shapely.errors.GEOSException as error:
-        raise InputFailure(
-            f"the geometry engine gave up: {error}", where="dissolve", remedy="make_valid before, or set grid_size"
-        ) from error
 
 
 def _coverage(values: Array, codes: Array, count: int) -> Array:
@@ -277,17 +289,17 @@ def count_points(
     keys = by or []
     check_columns(points, [*([] if weight is None else [weight]), *keys], where, role="points")
     check_new_columns(polygons, [column, *keys], where)
-    weights = _weights(points, weight)
+    weights = point_weights(points, weight)
     places, owners = shapely.get_parts(geometry_values(points), return_index=True)
     first, second = related(geometry_values(polygons), places, "intersects", None, where)
     rows = owners[second]
     if not keys:
-        sums = _summed(first, rows, weights, len(polygons))
+        sums = summed(first, rows, weights, len(polygons))
         return added(polygons, {column: sums})
     codes = group_codes(points, keys)
     width = int(codes.max()) + 1 if len(codes) else 1
     pairs, inner = np.unique(first * width + codes[rows], return_inverse=True)
-    sums = _summed(inner, rows, weights, len(pairs))
+    sums = summed(inner, rows, weights, len(pairs))
     _, example = np.unique(codes, return_index=True)
     alone = np.setdiff1d(np.arange(len(polygons)), first)
     at = np.concatenate([pairs // width, alone])
@@ -299,7 +311,7 @@ def count_points(
     return added(result, {column: padded.array[order]})
 
 
-def _weights(points: GeoDataFrame, weight: str | None) -> Array | None:
+def point_weights(points: GeoDataFrame, weight: str | None) -> Array | None:
     """Return the weights as integers or floats, missing ones 0; None to count."""
     import pandas as pd
 
@@ -313,13 +325,33 @@ def _weights(points: GeoDataFrame, weight: str | None) -> Array | None:
     return filled
 
 
-def _summed(groups: Array, rows: Array, weights: Array | None, count: int) -> Any:
-    """Return the sum of the weights in each group, exact for integers."""
+def summed(groups: Array, rows: Array, weights: Array | None, count: int) -> Any:
+    """Return the sum of the weights in each group, exact for integers; without weights the number of rows."""
+    sums = no_sums(weights, count)
+    add_to_sums(sums, groups, rows, weights)
+    return column_of_sums(sums)
+
+
+def no_sums(weights: Array | None, count: int) -> Array:
+    """Return sums of nothing, for so many groups."""
     import numpy as np
-    import pandas as pd
+
+    sums: Array = np.zeros(count, dtype="int64" if weights is None else weights.dtype)
+    return sums
+
+
+def add_to_sums(sums: Array, groups: Array, rows: Array, weights: Array | None) -> None:
+    """Add to each group's sum the weights of its rows, one after the other."""
+    import numpy as np
 
     if weights is None:
-        return pd.array(np.bincount(groups, minlength=count), dtype="Int64")
-    sums: Array = np.zeros(count, dtype=weights.dtype)
-    np.add.at(sums, groups, weights[rows])
-    return pd.array(sums, dtype="Int64") if weights.dtype.kind == "i" else pd.Series(sums).array
+        sums += np.bincount(groups, minlength=len(sums))
+    else:
+        np.add.at(sums, groups, weights[rows])
+
+
+def column_of_sums(sums: Array) -> Any:
+    """Return sums as the column that count_points adds."""
+    import pandas as pd
+
+    return pd.array(sums, dtype="Int64") if sums.dtype.kind == "i" else pd.Series(sums).array

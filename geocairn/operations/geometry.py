@@ -69,7 +69,7 @@ def buffer(
     from geocairn.operations.parts import empty_of, present, union_groups
 
     values = geometry_values(layer)
-    reach = _distances(layer, distance) if isinstance(distance, str) else distance
+    reach = column_distances(layer, distance) if isinstance(distance, str) else distance
     result = shapely.buffer(
         values,
         reach,
@@ -92,7 +92,13 @@ def buffer(
     return assemble(pd.DataFrame(index=pd.RangeIndex(int(some))), geometry_name(layer), united[: int(some)], layer.crs)
 
 
-def _distances(layer: GeoDataFrame, column: str) -> np.ndarray[Any, Any]:
+def column_distances(layer: GeoDataFrame, column: str) -> np.ndarray[Any, Any]:
+    """Return the distances that a column holds.
+
+    Raises
+    ------
+    InputFailure : for a column that is not there, not numeric, or has missing values; rows are named.
+    """
     import numpy as np
     import pandas as pd
 

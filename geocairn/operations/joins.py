@@ -86,7 +86,7 @@ def spatial_join(
     from geocairn.operations.layers import geometry_values
     from geocairn.operations.pairs import first_of_each, largest_of_each, related
 
-    table = _right_table(right, columns, "spatial_join")
+    table = right_table(right, columns, "spatial_join")
     a, b = geometry_values(left), geometry_values(right)
     first, second = related(a, b, predicate, distance, "spatial_join")
     if match == "first":
@@ -96,8 +96,8 @@ def spatial_join(
         chosen = largest_of_each(a, b, first, second, "spatial_join")
         first, second = first[chosen], second[chosen]
     if how == "left":
-        first, second, _ = _with_unmatched(len(left), first, second)
-    return _joined(left, table, first, second, suffixes, how == "left", "spatial_join")
+        first, second, _ = with_unmatched(len(left), first, second)
+    return joined_rows(left, table, first, second, suffixes, how == "left", "spatial_join")
 
 
 @operation(
@@ -137,11 +137,11 @@ def nearest_join(
     from geocairn.operations.layers import added, check_new_columns, geometry_values
     from geocairn.operations.pairs import nearest
 
-    table = _right_table(right, columns, "nearest_join")
+    table = right_table(right, columns, "nearest_join")
     a, b = geometry_values(left), geometry_values(right)
     first, second, distances = nearest(a, b, k, max_distance)
-    first, second, order = _with_unmatched(len(left), first, second)
-    joined = _joined(left, table, first, second, suffixes, True, "nearest_join")
+    first, second, order = with_unmatched(len(left), first, second)
+    joined = joined_rows(left, table, first, second, suffixes, True, "nearest_join")
     check_new_columns(joined, [distance_column], "nearest_join")
     filled = np.concatenate([distances, np.full(len(first) - len(distances), np.nan)])[order]
     return added(joined, {distance_column: filled})
@@ -193,7 +193,8 @@ def spatial_filter(
     return pick_rows(layer, holds != invert)
 
 
-def _right_table(right: GeoDataFrame, columns: list[str] | None, where: str) -> pd.DataFrame:
+def right_table(right: GeoDataFrame, columns: list[str] | None, where: str) -> pd.DataFrame:
+    """Return the right's columns that a join carries over."""
     from geocairn.operations.layers import attributes, check_columns
 
     table = attributes(right)
@@ -203,7 +204,7 @@ def _right_table(right: GeoDataFrame, columns: list[str] | None, where: str) -> 
     return table[columns]
 
 
-def _with_unmatched(count: int, first: Array, second: Array) -> tuple[Array, Array, Array]:
+def with_unmatched(count: int, first: Array, second: Array) -> tuple[Array, Array, Array]:
     """Return the pairs and, with -1 for the right, the left rows in no pair, by left row; and the order taken."""
     import numpy as np
 
@@ -213,7 +214,7 @@ def _with_unmatched(count: int, first: Array, second: Array) -> tuple[Array, Arr
     return every[order], np.concatenate([second, np.full(len(alone), -1)])[order], order
 
 
-def _joined(
+def joined_rows(
     left: GeoDataFrame,
     table: pd.DataFrame,
     first: Array,
@@ -222,6 +223,12 @@ def _joined(
     partial: bool,
     where: str,
 ) -> GeoDataFrame:
+    """Return the left's rows at these positions with the table's beside them.
+
+    Parameters
+    ----------
+    second : positions in the table; -1 for none, if `partial`.
+    """
     import pandas as pd
 
     from geocairn.operations.layers import (

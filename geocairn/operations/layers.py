@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
+from geocairn.notes import first_row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,10 +151,10 @@ def check_new_columns(layer: Any, names: Iterable[str], where: str) -> None:
 
 
 def name_rows(mask: Any) -> str:
-    """Return `row 3` or `rows 3, 8 and 2 more` for the true places of a mask, counted from 0."""
+    """Return `row 3` or `rows 3, 8 and 2 more` for the true places of a mask, counted from the layer's first as 0."""
     import numpy as np
 
-    places = np.flatnonzero(mask)
+    places = np.flatnonzero(mask) + first_row()
     shown = ", ".join(str(place) for place in places[:SHOWN_ROWS])
     if len(places) > SHOWN_ROWS:
         shown += f" and {len(places) - SHOWN_ROWS} more"

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from geocairn.failure import InputFailure
+from geocairn.engine_errors import engine_failure
 from geocairn.operations.contract import operation
 from geocairn.operations.parameter_types import GridSize, Suffixes
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
     from geopandas import GeoDataFrame
 
     Array = np.ndarray[Any, Any]
@@ -128,7 +129,7 @@ def overlay(
     import shapely
 
     from geocairn.notes import note
-    from geocairn.operations.layers import geometry_values
+    from geocairn.operations.layers import attributes, geometry_values
     from geocairn.operations.pairs import related
     from geocairn.operations.parts import (
         check_no_collections,
@@ -172,7 +173,9 @@ def overlay(
     at_left, at_right, geometries = (np.concatenate(column) for column in zip(*pieces, strict=True))
     if grid_size is not None:
         geometries = off_grid(geometries)
-    return _assembled(left, right, how, suffixes, at_left.astype("int64"), at_right.astype("int64"), geometries)
+    return assembled_pieces(
+        left, attributes(right), how, suffixes, at_left.astype("int64"), at_right.astype("int64"), geometries
+    )
 
 
 def _remainder(
@@ -193,15 +196,16 @@ def _remainder(
     return result[keep], keep
 
 
-def _assembled(
+def assembled_pieces(
     left: GeoDataFrame,
-    right: GeoDataFrame,
+    right: pd.DataFrame,
     how: str,
     suffixes: tuple[str, str],
     at_left: Array,
     at_right: Array,
     geometries: Array,
 ) -> GeoDataFrame:
+    """Return an overlay's rows, from the left layer, the right's attributes, and the positions in both (-1 none)."""
     from geocairn.operations.layers import (
         assemble,
         attributes,
@@ -217,21 +221,20 @@ def _assembled(
     name = geometry_name(left)
     left_take = partner_rows if how in ("union", "symmetric_difference") else pick_rows
     right_take = pick_rows if how == "intersection" else partner_rows
-    columns = join_columns(
-        left_take(attributes(left), at_left), right_take(attributes(right), at_right), suffixes, name, "overlay"
-    )
+    columns = join_columns(left_take(attributes(left), at_left), right_take(right, at_right), suffixes, name, "overlay")
     return assemble(columns, name, geometries, left.crs)
 
 
 def _computed(compute: Any, where: str) -> Any:
-    """Return what `compute` gives; an engine's error for a geometry becomes an input failure."""
+    """Return what `compute` gives; an engine's error for a geometry becomes a failure with a class."""
     import shapely
 
     try:
         return compute()
     except shapely.errors.GEOSException as error:
-        raise InputFailure(
+        raise engine_failure(
+            error,
             f"the geometry engine gave up: {error}",
-            where=where,
-            remedy="make_valid before this step, or (overlay) set grid_size",
+            where,
+            "make_valid before this step, or (overlay) set grid_size",
         ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from geocairn.engine_errors import engine_failure
 from geocairn.failure import InputFailure
 
 if TYPE_CHECKING:
@@ -55,8 +56,8 @@ def related(left: Array, right: Array, predicate: str, distance: float | None, w
         else:
             first, second = _query(left, right, predicate, distance)
     except shapely.errors.GEOSException as error:
-        raise InputFailure(
-            f"{predicate} could not be decided: {error}", where=where, remedy="make_valid before this step"
+        raise engine_failure(
+            error, f"{predicate} could not be decided: {error}", where, "make_valid before this step"
         ) from error
     order = np.lexsort((second, first))
     return first[order], second[order]
@@ -113,8 +114,8 @@ def largest_of_each(left: Array, right: Array, first: Array, second: Array, wher
     try:
         shared = shapely.intersection(left[first[several]], right[second[several]])
     except shapely.errors.GEOSException as error:
-        raise InputFailure(
-            f"the parts in common could not be computed: {error}", where=where, remedy="make_valid before this step"
+        raise engine_failure(
+            error, f"the parts in common could not be computed: {error}", where, "make_valid before this step"
         ) from error
     area[several], length[several] = shapely.area(shared), shapely.length(shared)
     order = np.lexsort((second, -length, -area, first))

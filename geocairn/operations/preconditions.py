@@ -29,12 +29,15 @@ def check_inputs(operation: Operation, inputs: Mapping[str, Any], parameters: An
     InputFailure : for something that is no layer, a kind that the operation does not take, two CRS, or a geographic or
         unknown CRS where it measures in the CRS's units.
     """
+    from geocairn.operations.contract import KINDS
+
     roles = {role.name: role for role in operation.roles}
     layers: list[tuple[str, Any]] = []
     for name, value in inputs.items():
         role = roles[name]
         for layer in _as_list(operation, role, value):
-            _check_kind(operation, role, layer)
+            if role.kinds != KINDS and hasattr(layer, "geometry"):
+                check_kinds(operation, name, kinds_of(layer))
             if hasattr(layer, "geometry") and hasattr(layer, "crs"):
                 layers.append((name, layer))
     if operation.same_crs:
@@ -67,13 +70,22 @@ def _as_list(operation: Operation, role: Role, value: Any) -> list[Any]:
     return layers
 
 
-def _check_kind(operation: Operation, role: Role, layer: Any) -> None:
+def check_kinds(operation: Operation, name: str, kinds: set[str]) -> None:
+    """Hold the geometry kinds of a layer to those that its role takes.
+
+    Parameters
+    ----------
+    name : of the role.
+
+    Raises
+    ------
+    InputFailure : for a kind that it does not take.
+    """
     from geocairn.operations.contract import KINDS
 
-    if role.kinds == KINDS or not hasattr(layer, "geometry"):
-        return
-    wrong = sorted(kinds_of(layer) - set(role.kinds))
-    if wrong:
+    role = next(role for role in operation.roles if role.name == name)
+    wrong = sorted(kinds - set(role.kinds))
+    if wrong and role.kinds != KINDS:
         raise InputFailure(
             f"input {role.name!r} takes {' and '.join(role.kinds)} geometry, got {' and '.join(wrong)}",
             where=operation.name,

@@ -81,7 +81,7 @@ class Transformation:
         transformer = strict or self._ballpark()
         coordinates, rows = shapely.get_coordinates(values, include_z=True, return_index=True)
         _check_finite(_endless(coordinates), "is not finite as it comes", coordinates, rows, len(values))
-        moved = _moved(transformer, coordinates)
+        moved = moved_coordinates(transformer, coordinates)
         transformer = self._hold_failures(transformer, strict is None, coordinates, moved, rows, len(values))
         self._account(transformer, coordinates, moved, rows)
         result = _replaced(values, moved)
@@ -118,7 +118,7 @@ class Transformation:
         if not is_ballpark:
             # Either nothing can transform them, or only what was not allowed could.
             loose = self._transformer(allow_ballpark=True)
-            again = _moved(loose, coordinates[failed])
+            again = moved_coordinates(loose, coordinates[failed])
             if not _endless(again).any() and not self.allow_ballpark:
                 raise MissingGrid(
                     f"only a ballpark transformation is to be had {self._from_to} for "
@@ -185,8 +185,8 @@ class Transformation:
                 one = transformer.get_last_used_operation()
             except pyproj.exceptions.ProjError:
                 one = transformer  # a single pipeline: there was nothing to choose
-            pipelines.append(_described(one))
-            again = _moved(one, firsts[open_rows])
+            pipelines.append(described_pipeline(one))
+            again = moved_coordinates(one, firsts[open_rows])
             same = (again[:, :2] == moved[open_rows, :2]).all(axis=1)
             same[0] = True
             if one is transformer or len(pipelines) == _MOST_PIPELINES:
@@ -279,7 +279,7 @@ def _longitude_latitude(crs: Any, coordinates: Array) -> Array:
     return np.column_stack(to_degrees.transform(coordinates[:, 0], coordinates[:, 1]))
 
 
-def _moved(transformer: Any, coordinates: Array) -> Array:
+def moved_coordinates(transformer: Any, coordinates: Array) -> Array:
     """Return x, y, z transformed; z is NaN where there is none."""
     import numpy as np
 
@@ -310,7 +310,8 @@ def _replaced(values: Array, moved: Array) -> Array:
     return result
 
 
-def _described(pipeline: Any) -> dict[str, Any]:
+def described_pipeline(pipeline: Any) -> dict[str, Any]:
+    """Return what the note `pipeline` says of one: description, definition, accuracy in metres (None unknown)."""
     accuracy = float(pipeline.accuracy)
     return {
         "description": str(pipeline.description),

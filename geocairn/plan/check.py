@@ -52,7 +52,7 @@ def check(document: Document, describe: Describe | None = None) -> Checked:
     findings = Findings(reading, describe)
     repeated = findings.repeated_names()
     for name, source in reading.sources.items():
-        findings.add_source(name, source, ("sources", name))
+        findings.add_source(name, source.plain(), ("sources", name), allow_older=source.allow_older)
     for index, step in reading.steps.items():
         StepCheck(findings, index, step).run(repeated=index in repeated)
     names = output_names(list(reading.outputs.values()))

@@ -10,7 +10,7 @@ import os
 
 from pydantic import BaseModel
 
-from geocairn.failure import InputFailure
+from geocairn.failure import Failure, InputFailure
 from geocairn.nearest import did_you_mean
 from geocairn.operations.registry import operations
 from geocairn.plan.document import Location
@@ -69,10 +69,13 @@ class Findings:
             return f"{name!r} publishes a result and has none of its own; take what it publishes"
         return f"there is no {among} {name!r}{did_you_mean(name, self.layers())}"
 
-    def add_source(self, name: str, source: Source, place: Location, step: Step | None = None) -> None:
+    def add_source(
+        self, name: str, source: Source, place: Location, step: Step | None = None, *, allow_older: bool = False
+    ) -> None:
         """Take a source in, or a step that reads one, and ask what is known of it."""
         operation = operations["read_layer"]
-        self.nodes[name] = Node(name, "source", operation, operation.normalise(dict(source)), {}, step, source)
+        parameters = operation.normalise(dict(source))
+        self.nodes[name] = Node(name, "source", operation, parameters, {}, step, source, allow_older=allow_older)
         self.known[name] = Known()
         try:
             if source.crs is not None:
@@ -82,7 +85,11 @@ class Findings:
             return
         try:
             described = self.describe(source) if self.describe else None
-        except InputFailure as failure:
+        except Failure as failure:
+            if allow_older:
+                return  # the decision finds out whether results of the version before are there
+            if not isinstance(failure, InputFailure):
+                raise
             self._complain_of_source(failure, name, source, place, _field_of(failure, source), step)
             return
         if described is not None:

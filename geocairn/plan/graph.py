@@ -7,7 +7,7 @@ holds: a node's inputs come before it, so one pass forwards gives fingerprints a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pydantic import BaseModel
@@ -37,6 +37,12 @@ class Node:
     """The plan's step, for a step (and for a source or output written as one)."""
     source: Source | None = None
     output: Output | None = None
+    allow_older: bool = False
+    """For a source: whether the version before may answer when the present one cannot be read."""
+    fallback: Node | None = None
+    """What may take its place where it fails, under the same name."""
+    exact: Node | None = None
+    """For a fallback that has taken a node's place: that node."""
 
     @property
     def label(self) -> str:
@@ -66,6 +72,13 @@ class Graph:
         return [node for node in self.nodes.values() if node.name not in taken and node.kind == "step"] or [
             node for node in self.nodes.values() if node.name not in taken
         ]
+
+    def with_fallback(self, name: str) -> Graph:
+        """Return the same graph with a node's fallback in its place."""
+        node = self.nodes[name]
+        assert node.fallback is not None
+        taken = replace(node.fallback, exact=node)
+        return Graph(self.plan, {**self.nodes, name: taken})
 
     def consumers(self, name: str) -> list[Node]:
         """Return the nodes that take the result of `name`."""

@@ -75,12 +75,48 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
+Inputs = Annotated[str | list[str] | dict[str, str | list[str]], BeforeValidator(_texts)]
+
+
+class Fallback(_Part):
+    """What may take a step's place where it fails: another operation, whose result is told as such."""
+
+    op: str = Field(description="Name of the operation")
+    params: dict[str, Any] = Field(default_factory=dict, description="Parameters of the operation")
+    inputs: Inputs | None = Field(None, description="Names of sources or earlier steps; by default those of the step")
+    because: str = Field(min_length=1, description="Why this will do in the step's place; told with the result")
+    granted: bool = Field(
+        False, description="Whether it may be used without asking; else a person has to accept it for each run"
+    )
+
+
+class PlanSource(Source):
+    """A source of a plan: where it is, how to read it, and what may be done when it cannot be read."""
+
+    allow_older: bool = Field(
+        False,
+        description="Whether results of the version before may answer when the present one cannot be read; "
+        "told with the answer",
+    )
+
+    def plain(self) -> Source:
+        """Return the source as it is read."""
+        return Source(**{name: getattr(self, name) for name in Source.model_fields})
+
+
+def _of_plan(value: object) -> object:
+    """Take a plain source for one of a plan."""
+    if isinstance(value, Source) and not isinstance(value, PlanSource):
+        return PlanSource(**{name: getattr(value, name) for name in value.model_fields_set})
+    return value
+
+
 class Step(_Part):
     """One use of an operation in a plan, with inputs and parameters."""
 
     name: Name = Field(description="Name of the step, unique in the plan")
     op: str = Field(description="Name of the operation")
-    inputs: Annotated[str | list[str] | dict[str, str | list[str]], BeforeValidator(_texts)] = Field(
+    inputs: Inputs = Field(
         default_factory=dict,
         description="Names of sources or earlier steps: one name, or a name for each role of the operation",
     )
@@ -104,6 +140,7 @@ class Step(_Part):
     retention: Duration | None = Field(
         None, description="How long the checkpoint is kept: 12h, 7d, pinned; by default the store's time-to-live"
     )
+    fallback: Fallback | None = Field(None, description="What may take its place where it fails")
 
 
 class Output(_Part):
@@ -129,10 +166,17 @@ class Plan(_Part):
 
     name: Name = Field(description="Name of the plan")
     description: str | None = Field(None, description="What the plan answers")
-    sources: dict[Name, Source] = Field(default_factory=dict, description="Layers that the plan reads, by name")
+    sources: dict[Name, Annotated[PlanSource, BeforeValidator(_of_plan)]] = Field(
+        default_factory=dict, description="Layers that the plan reads, by name"
+    )
     steps: list[Step] = Field(default_factory=list, description="Steps in order; inputs name sources or earlier steps")
     outputs: list[Output] = Field(
         default_factory=list, description="What is published; without outputs the last steps are kept as checkpoints"
+    )
+    planner: str | None = Field(
+        None,
+        min_length=1,
+        description="Name of an installed planner that changes the plan after an input failure; no part of any result",
     )
 
 

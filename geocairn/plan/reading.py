@@ -10,16 +10,16 @@ from pydantic import BaseModel, ValidationError
 from geocairn.nearest import did_you_mean
 from geocairn.plan.complaint import Complaint, PlanError
 from geocairn.plan.document import Document
-from geocairn.plan.model import Output, Plan, Step
+from geocairn.plan.model import Output, Plan, PlanSource, Step
 from geocairn.plan.setting import override
 from geocairn.plan.wording import model_complaints, shown
-from geocairn.sources.source import Source
 
 __all__ = ["Reading", "in_order", "override"]
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
-_PARTS = ("name", "description", "sources", "steps", "outputs")
+_HEAD = ("name", "description", "planner")
+_PARTS = ("name", "description", "sources", "steps", "outputs", "planner")
 
 
 class Reading:
@@ -28,7 +28,7 @@ class Reading:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.complaints = list(document.complaints)
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, PlanSource] = {}
         self.steps: dict[int, Step] = {}
         """Steps by their place in the plan. One with wrong fields is here without them, so that the others are checked
         too; one without name or operation is missing."""
@@ -70,6 +70,7 @@ class Reading:
             sources=self.sources,
             steps=list(self.steps.values()),
             outputs=list(self.outputs.values()),
+            planner=values.get("planner"),
         )
 
     def _read(self) -> None:
@@ -77,7 +78,7 @@ class Reading:
         for key in values:
             if key not in _PARTS:
                 self.complain(f"a plan has no field {key!r}{did_you_mean(str(key), _PARTS)}", (key,))
-        head = {key: values[key] for key in ("name", "description") if key in values}
+        head = {key: values[key] for key in _HEAD if key in values}
         self._model(Plan, head, (), None)
         for name, source in self._mapping("sources").items():
             self.source_names.append(str(name))
@@ -107,7 +108,7 @@ class Reading:
             for _, message in model_complaints(Plan, error, {"name": name}):
                 self.complain(message, location, step=name)
         content = {"uri": source} if isinstance(source, str) else source
-        read = self._model(Source, content, location, name, needed=("uri",))
+        read = self._model(PlanSource, content, location, name, needed=("uri",))
         if read is not None:
             self.sources[name] = read
         else:

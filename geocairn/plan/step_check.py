@@ -28,19 +28,29 @@ _LENGTHS = ("distance", "tolerance", "max_distance", "distances", "grid_size", "
 
 
 class StepCheck:
-    """The check of the step at one place of the plan."""
+    """The check of the step at one place of the plan, or of its fallback as a step of the same name.
 
-    def __init__(self, findings: Findings, index: int, step: Step) -> None:
+    Parameters
+    ----------
+    findings : what is known of the plan so far.
+    index : of the step among the steps.
+    step : the step.
+    within : where its fields lie in those of the step at `index`.
+    """
+
+    def __init__(self, findings: Findings, index: int, step: Step, within: tuple[str, ...] = ()) -> None:
         self.findings = findings
         self.index = index
         self.step = step
+        self.within = within
 
     def run(self, *, repeated: bool) -> None:
         """Check the step and take it in; one whose name is used already is only checked."""
         step = self.step
         self._hold_expected_crs()
+        fallback = self._fallback()
         if step.op not in operations:
-            self._complain(f"there is no operation {step.op!r}{did_you_mean(step.op, operations)}", "op")
+            self._complain_of_operation()
             self._hold_names(self._inputs_of_any_role())
             if not repeated:
                 self.findings.bad.add(step.name)
@@ -61,18 +71,83 @@ class StepCheck:
         if parameters is None or not fine:
             self.findings.bad.add(step.name)
             return
-        self._take_in(operation, parameters, inputs, known)
+        self._take_in(operation, parameters, inputs, known, fallback)
 
-    def _take_in(self, operation: Operation, parameters: BaseModel, inputs: Inputs, known: Known) -> None:
+    def _complain_of_operation(self) -> None:
+        self._complain(f"there is no operation {self.step.op!r}{did_you_mean(self.step.op, operations)}", "op")
+
+    def _fallback(self) -> Node | None:
+        """Return the node of the step's fallback, checked like a step; None where there is none, or it is wrong."""
+        stated = self.step.fallback
+        if stated is None:
+            return None
+        changes = {
+            "op": stated.op,
+            "params": stated.params,
+            "inputs": stated.inputs if stated.inputs is not None else self._inputs_for(stated.op),
+            "backends": None,
+            "fallback": None,
+        }
+        check = StepCheck(self.findings, self.index, self.step.model_copy(update=changes), ("fallback",))
+        return check.node(hold_names=stated.inputs is not None)
+
+    def _inputs_for(self, operation: str) -> Inputs | list[str] | str:
+        """Return the step's inputs as the fallback takes them: by the same roles, else in their order."""
+        if self.step.op not in operations or operation not in operations:
+            return self.step.inputs
+        inputs = roles_of(operations[self.step.op], self.step.inputs)
+        if set(inputs) <= {role.name for role in operations[operation].roles}:
+            return inputs
+        names = [name for value in inputs.values() for name in ([value] if isinstance(value, str) else value)]
+        return names[0] if len(names) == 1 else names
+
+    def node(self, *, hold_names: bool) -> Node | None:
+        """Check a step that takes another's place, and return its node; None where something in it is wrong.
+
+        Parameters
+        ----------
+        hold_names : whether its inputs are its own, and so to be looked for.
+        """
+        step = self.step
+        if step.op not in operations:
+            self._complain_of_operation()
+            return None
+        operation = operations[step.op]
+        if operation.reads or operation.effect:
+            self._complain(f"{operation.name} reads or writes: a fallback computes", "op")
+            return None
+        parameters = self._parameters(operation)
+        inputs = roles_of(operation, step.inputs)
+        fine = self._hold_roles(operation, inputs)
+        if hold_names:
+            fine = self._hold_names(inputs) and fine
+        if parameters is None or not fine:
+            return None
+        self._carried(operation, parameters, inputs)
+        return Node(step.name, "step", operation, parameters, inputs, step)
+
+    def _take_in(
+        self, operation: Operation, parameters: BaseModel, inputs: Inputs, known: Known, fallback: Node | None
+    ) -> None:
         name = self.step.name
         if operation.reads:
             self.findings.add_source(name, Source(**dict(parameters)), ("steps", self.index), self.step)
+            self._refuse_fallback(operation)
             return
+        if operation.effect:
+            self._refuse_fallback(operation)
         kind = "publication" if operation.effect else "step"
-        self.findings.nodes[name] = Node(name, kind, operation, parameters, inputs, self.step)  # type: ignore[arg-type]
+        self.findings.nodes[name] = Node(name, kind, operation, parameters, inputs, self.step, fallback=fallback)  # type: ignore[arg-type]
         self.findings.known[name] = known
 
+    def _refuse_fallback(self, operation: Operation) -> None:
+        if self.step.fallback is not None:
+            self._complain(
+                f"{operation.name} has no fallback: nothing takes the place of a source or an output", "fallback"
+            )
+
     def _complain(self, message: str, *inner: str | int) -> None:
+        inner = (*self.within, *inner)
         field = ".".join(str(part) for part in inner)
         place = ("steps", self.index, *inner)
         self.findings.reading.complain(message, place, step=self.step.name, field=field or None)

@@ -46,6 +46,8 @@ class LayerLost(Failure):
     """A layer that a believed record names is gone, or is not what the record says: its step has to run again."""
 
     failure_class = FailureClass.TRANSIENT
+    in_place = False
+    of_the_step = False
 
     def __init__(self, fingerprint: str, what: str = "the layer is lost", where: str = "", remedy: str = "") -> None:
         super().__init__(what, where, remedy)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,30 +225,59 @@ class CheckpointStore:
         """
         from geocairn.stores.layers import read_layer_file
 
+        with self.opened(checkpoint) as path:
+            try:
+                return read_layer_file(path, columns)
+            except FileNotFoundError as error:
+                assert checkpoint.layer is not None
+                raise self._lost(checkpoint, checkpoint.layer, "it is gone", None) from error
+            except OSError as error:
+                raise refusal(error, doing="read a layer", where=str(path)) from error
+
+    @contextmanager
+    def opened(self, checkpoint: Checkpoint) -> Iterator[Path]:
+        """Give the file of a checkpoint's layer, found to be what the record says; a copy of it goes in the end.
+
+        Raises
+        ------
+        LayerLost : as `load` does.
+        """
         reference = checkpoint.layer
         if reference is None:
             raise FatalFailure(f"a {checkpoint.kind} has no layer in the store", where=checkpoint.fingerprint)
+        path, copy = self._fetched(checkpoint, reference)
+        try:
+            yield path
+        finally:
+            if copy is not None:
+                copy.unlink(missing_ok=True)
+
+    def _fetched(self, checkpoint: Checkpoint, reference: LayerReference) -> tuple[Path, Path | None]:
+        """Return where the layer's file lies, found whole, and the copy that was made for that."""
         path = self.objects.local(reference.key)
+        found = False
         temporary = None if path is not None else self.objects.scratch(".parquet")
         try:
             if temporary is not None:
                 path = temporary
                 self.objects.download(reference.key, path)
             assert path is not None
-            if _is_whole(path, reference):
-                return read_layer_file(path, columns)
+            found = _is_whole(path, reference)
+            if found:
+                return path, temporary
             # One bad read is not a lost layer: it is set aside, for everybody, only when it reads wrong twice.
             if temporary is not None:
                 self.objects.download(reference.key, path)
-            if _is_whole(path, reference):
-                return read_layer_file(path, columns)
+            found = _is_whole(path, reference)
+            if found:
+                return path, temporary
             raise self._lost(checkpoint, reference, "it is not what was written", path)
         except (FileNotFoundError, Missing) as error:
             raise self._lost(checkpoint, reference, "it is gone", None) from error
         except OSError as error:
             raise refusal(error, doing="read a layer", where=reference.key) from error
         finally:
-            if temporary is not None:
+            if temporary is not None and not found:
                 temporary.unlink(missing_ok=True)
 
     def _lost(self, checkpoint: Checkpoint, reference: LayerReference, how: str, path: Path | None) -> LayerLost:

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from geocairn.failure import FatalFailure
@@ -136,7 +136,8 @@ class FolderObjects:
             if if_tag is not None and seen.tag != if_tag:
                 raise Conflict("it was written by another in the meantime", where=str(path))
             path.unlink()
-            _sync_folder(path.parent)
+            with suppress(FileNotFoundError):  # a deletion beside it has just removed the empty folder
+                _sync_folder(path.parent)
             self._remove_empty(path.parent)
             return True
 
@@ -239,8 +240,8 @@ class FolderObjects:
     def _place(self, key: str, temporary: Path, *, if_absent: bool = False, if_tag: str | None = None) -> None:
         path = self._path(key)
         for attempt in range(5):
-            self._make_folder(path.parent)
             try:
+                self._make_folder(path.parent)
                 with self._locked(key):
                     if if_tag is not None:
                         seen = self._info(key, path)

@@ -9,7 +9,8 @@ must be able to step aside for an attribute of the same name, and an empty layer
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from geocairn.stores.attributes import check_names, decode, encode
 ROW_GROUP = 65_536
 """Rows in one row group."""
 
+ROW_GROUP_BYTES = 1 << 25
+"""Bytes of geometry in one row group, about: 32 MiB."""
+
 _OURS = b"geocairn"
 _GEO = b"geo"
+_CORNERS = ["xmin", "ymin", "xmax", "ymax"]
 
 
 def write_layer_file(layer: Any, path: Path) -> None:
@@ -31,24 +36,64 @@ def write_layer_file(layer: Any, path: Path) -> None:
     ------
     InputFailure : for column names that are not text, a column of no type, or a layer without an active geometry.
     """
+    geometry: dict[str, GeometryColumn] = {}
+    table, description, active = encode_layer(layer, geometry)
+    metadata = file_metadata(table, description, geometry, active, len(layer))
+    rows = row_group_rows(len(layer), sum(column.size for column in geometry.values()))
+    with open_writer(path, table.schema.with_metadata(metadata)) as writer:
+        writer.write_table(table.replace_schema_metadata(metadata), row_group_size=rows)
+
+
+def encode_layer(layer: Any, geometry: dict[str, GeometryColumn]) -> tuple[Any, dict[str, Any], str]:
+    """Return a layer, or a batch of one, as it lies in a file: an Arrow table, its description, the active geometry.
+
+    Parameters
+    ----------
+    geometry : what is said of each geometry column; each batch adds to it.
+
+    Raises
+    ------
+    InputFailure : for column names that are not text, a column of no type, or a layer without an active geometry.
+    """
+    names, active = _geometry_columns(layer)
+    table, description = encode(_attributes(layer, names))
+    return (_with_geometry(table, layer, names, active, geometry) if names else table), description, active
+
+
+def file_metadata(
+    table: Any, description: dict[str, Any], geometry: dict[str, GeometryColumn], active: str, rows: int
+) -> dict[bytes, bytes]:
+    """Return the metadata of a file: what pandas, GeoParquet and we say of its columns."""
+    metadata = dict(table.schema.metadata or {})
+    if geometry:
+        described = {name: column.described() for name, column in geometry.items()}
+        described[active]["covering"] = {"bbox": {corner: [table.column_names[-1], corner] for corner in _CORNERS}}
+        geo = {"version": "1.1.0", "primary_column": active, "columns": described}
+        metadata[_GEO] = json.dumps(geo).encode("utf-8")
+    metadata[_OURS] = json.dumps({"format": "geocairn-layer/1", "rows": rows, **description}).encode("utf-8")
+    return metadata
+
+
+def row_group_rows(rows: int, geometry_bytes: int) -> int:
+    """Return how many rows make a row group: fewer where geometries are large, since one is written from memory."""
+    return max(1, min(ROW_GROUP, rows * ROW_GROUP_BYTES // max(geometry_bytes, 1)))
+
+
+@contextmanager
+def open_writer(path: Path, schema: Any) -> Iterator[Any]:
+    """Open a writer of Parquet with the settings that all layers are written with.
+
+    Raises
+    ------
+    InputFailure : for what Parquet cannot hold.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    geometry, active = _geometry_columns(layer)
-    table, description = encode(_attributes(layer, geometry))
-    metadata = dict(table.schema.metadata or {})
-    if geometry:
-        table, geo = _with_geometry(table, layer, geometry, active)
-        metadata[_GEO] = json.dumps(geo).encode("utf-8")
-    metadata[_OURS] = json.dumps({"format": "geocairn-layer/1", "rows": len(layer), **description}).encode("utf-8")
     try:
-        pq.write_table(
-            table.replace_schema_metadata(metadata),
-            path,
-            compression="zstd",
-            row_group_size=ROW_GROUP,
-            use_compliant_nested_type=False,  # otherwise the element of an Arrow list comes back with another name
-        )
+        # Without the last setting the element of an Arrow list would come back with another name.
+        with pq.ParquetWriter(path, schema, compression="zstd", use_compliant_nested_type=False) as writer:
+            yield writer
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InputFailure(
             f"the layer cannot be stored as Parquet: {error}", remedy="simplify its nested columns"
@@ -65,24 +110,45 @@ def read_layer_file(path: Path, columns: Sequence[str] | None = None) -> Any:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        metadata = file.schema_arrow.metadata or {}
-        geo = json.loads(metadata.get(_GEO, b"null"))
-        description = json.loads(metadata.get(_OURS, b"{}"))
-        names = [name for name in file.schema_arrow.names if name not in _covering(geo)]
+        geo, description = read_metadata(file.schema_arrow)
+        names = [name for name in file.schema_arrow.names if name not in covering_columns(geo)]
         levels = description.get("index", {}).get("levels", [])
         if columns is not None:
             names = _chosen(names, columns, [*levels, *([geo["primary_column"]] if geo else [])], path)
         table = file.read(columns=names, use_pandas_metadata=not description)
+    crs = {name: column_crs(described) for name, described in (geo["columns"] if geo else {}).items()}
+    return decode_layer(table, geo, description, crs, path)
+
+
+def decode_layer(
+    table: Any, geo: dict[str, Any] | None, description: dict[str, Any], crs: dict[str, Any], path: Path
+) -> Any:
+    """Return the layer of a table as it lies in a file, or of a batch of its rows; without its geometry, a frame.
+
+    Parameters
+    ----------
+    geo : the file's GeoParquet metadata; None for a table.
+    description : our own metadata.
+    crs : of each geometry column.
+    path : of the file, for messages.
+    """
     geometry = [name for name in table.column_names if geo and name in geo["columns"]]
     attributes = decode(table.drop_columns(geometry), description, table.num_rows)
-    if not geo:
+    if not geo or geo["primary_column"] not in geometry:
         return attributes
+    levels = description.get("index", {}).get("levels", [])
     return _assembled(
         attributes,
-        {name: _geometry_from(table.column(name), geo["columns"][name], path) for name in geometry},
+        {name: _geometry_from(table.column(name), geo["columns"][name], crs[name], path) for name in geometry},
         [name for name in table.column_names if name not in levels],
         geo["primary_column"],
     )
+
+
+def read_metadata(schema: Any) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return what GeoParquet and we say of a file's columns."""
+    metadata = schema.metadata or {}
+    return json.loads(metadata.get(_GEO, b"null")), json.loads(metadata.get(_OURS, b"{}"))
 
 
 def handed_over(layer: Any) -> Any:
@@ -124,11 +190,10 @@ def _attributes(layer: Any, geometry: list[str]) -> Any:
     return pd.DataFrame(layer.drop(columns=geometry)) if geometry else layer
 
 
-def _with_geometry(table: Any, layer: Any, names: list[str], active: str) -> tuple[Any, dict[str, Any]]:
+def _with_geometry(table: Any, layer: Any, names: list[str], active: str, geometry: dict[str, GeometryColumn]) -> Any:
     import pyarrow as pa
     import shapely
 
-    columns: dict[str, Any] = {}
     for name in names:
         values = layer[name].to_numpy()
         coded = shapely.to_wkb(values, flavor="iso", byte_order=1, include_srid=False)
@@ -137,19 +202,16 @@ def _with_geometry(table: Any, layer: Any, names: list[str], active: str) -> tup
             table = pa.table({name: column})
         else:
             table = table.add_column(_position(layer, name, table), name, column)
-        columns[name] = _describe(values, layer[name].crs, name)
+        geometry.setdefault(name, GeometryColumn(name, layer[name].crs)).add(values, column.nbytes)
     bounds = shapely.bounds(layer[active].to_numpy()).reshape(-1, 4)
     nowhere = (bounds != bounds).any(axis=1)  # null and empty geometries have bounds of NaN
     covering = "bbox"
     while covering in table.column_names:
         covering = "_" + covering
-    corners = ["xmin", "ymin", "xmax", "ymax"]
     boxes = pa.StructArray.from_arrays(
-        [pa.array(bounds[:, number], mask=nowhere) for number in range(4)], names=corners, mask=pa.array(nowhere)
+        [pa.array(bounds[:, number], mask=nowhere) for number in range(4)], names=_CORNERS, mask=pa.array(nowhere)
     )
-    columns[active]["covering"] = {"bbox": {corner: [covering, corner] for corner in corners}}
-    geo = {"version": "1.1.0", "primary_column": active, "columns": columns}
-    return table.append_column(covering, boxes), geo
+    return table.append_column(covering, boxes)
 
 
 def _position(layer: Any, name: str, table: Any) -> int:
@@ -158,46 +220,67 @@ def _position(layer: Any, name: str, table: Any) -> int:
     return sum(1 for present in table.column_names if present in before)
 
 
-def _describe(values: Any, crs: Any, name: str) -> dict[str, Any]:
-    import numpy as np
-    import shapely
+class GeometryColumn:
+    """What a file says of a geometry column, from one array of geometries or several."""
 
-    present = values[~shapely.is_missing(values)]
-    described: dict[str, Any] = {"encoding": "WKB", "crs": None, "geometry_types": _geometry_types(present)}
-    if crs is not None:
-        from pyproj.exceptions import CRSError
+    def __init__(self, name: str, crs: Any) -> None:
+        self.name = name
+        self.crs = crs
+        self.size = 0
+        """Bytes in Arrow."""
+        self._types: set[str] | None = set()
+        self._bbox: list[float] | None = None
 
-        try:
-            described["crs"] = crs.to_json_dict()
-        except CRSError as error:
-            raise InputFailure(f"the CRS of column {name!r} has no PROJJSON form: {error}") from error
-    bounds = shapely.bounds(present).reshape(-1, 4)
-    bounds = bounds[np.isfinite(bounds).all(axis=1)]
-    if len(bounds):
-        low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
-        described["bbox"] = [float(number) for number in (*low, *high)]
-    return described
+    def add(self, values: Any, size: int) -> None:
+        """Add more geometries, which take so many bytes."""
+        import numpy as np
+        import shapely
+
+        self.size += size
+        present = values[~shapely.is_missing(values)]
+        found = _geometry_types(present)
+        self._types = None if found is None or self._types is None else self._types | found
+        bounds = shapely.bounds(present).reshape(-1, 4)
+        bounds = bounds[np.isfinite(bounds).all(axis=1)]
+        if len(bounds):
+            low, high = bounds[:, :2].min(axis=0), bounds[:, 2:].max(axis=0)
+            seen = [float(number) for number in (*low, *high)]
+            old = self._bbox or seen
+            self._bbox = [*map(min, seen[:2], old[:2]), *map(max, seen[2:], old[2:])]
+
+    def described(self) -> dict[str, Any]:
+        """Return what GeoParquet's metadata says of the column."""
+        described: dict[str, Any] = {"encoding": "WKB", "crs": None, "geometry_types": sorted(self._types or ())}
+        if self.crs is not None:
+            from pyproj.exceptions import CRSError
+
+            try:
+                described["crs"] = self.crs.to_json_dict()
+            except CRSError as error:
+                raise InputFailure(f"the CRS of column {self.name!r} has no PROJJSON form: {error}") from error
+        if self._bbox is not None:
+            described["bbox"] = self._bbox
+        return described
 
 
-def _geometry_types(present: Any) -> list[str]:
-    """Return the kinds as GeoParquet names them; none (unknown) with measures or rings, for which it has no names."""
+def _geometry_types(present: Any) -> set[str] | None:
+    """Return the kinds as GeoParquet names them; None (unknown) with measures or rings, for which it has no names."""
     import numpy as np
     import shapely
 
     simple = ["Point", "LineString", None, "Polygon"]
     names = [*simple, "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"]
     if shapely.has_m(present).any():
-        return []
+        return None
     kinds = shapely.get_type_id(present)
     seen = np.unique(kinds * 2 + shapely.has_z(present))
     if any(number // 2 >= len(names) for number in seen):
-        return []
+        return None
     # A ring is stored as a line: Well-Known Binary has no rings.
-    found = {(names[number // 2] or "LineString") + (" Z" if number % 2 else "") for number in seen}
-    return sorted(found)
+    return {(names[number // 2] or "LineString") + (" Z" if number % 2 else "") for number in seen}
 
 
-def _covering(geo: dict[str, Any] | None) -> set[str]:
+def covering_columns(geo: dict[str, Any] | None) -> set[str]:
     """Return the columns that only cover geometries."""
     names: set[str] = set()
     for column in (geo or {}).get("columns", {}).values():
@@ -213,17 +296,22 @@ def _chosen(names: list[str], columns: Sequence[str], always: list[str], path: P
     return [name for name in names if name in columns or name in always]
 
 
-def _geometry_from(column: Any, described: dict[str, Any], path: Path) -> Any:
+def column_crs(described: dict[str, Any]) -> Any:
+    """Return the CRS that GeoParquet's metadata states for a column; None where it says that it is unknown."""
+    from pyproj import CRS
+
+    crs = described.get("crs", "OGC:CRS84")
+    return CRS.from_user_input(crs) if crs is not None else None
+
+
+def _geometry_from(column: Any, described: dict[str, Any], crs: Any, path: Path) -> Any:
     import geopandas
     import shapely
-    from pyproj import CRS
 
     if described["encoding"] != "WKB":
         raise InputFailure(
             f"geometry is encoded as {described['encoding']!r}", where=str(path), remedy="write it as WKB"
         )
-    crs = described.get("crs", "OGC:CRS84")
-    crs = CRS.from_user_input(crs) if crs is not None else None
     return geopandas.array.GeometryArray(shapely.from_wkb(column.to_numpy()), crs=crs)
 
 

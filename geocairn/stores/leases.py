@@ -100,6 +100,7 @@ def acquire(
     for _ in range(_RACES):
         stored = objects.read(key)
         now = objects.now()
+        died: str | None = None
         mine = _Lease(owner, token, now, now + ttl)
         if stored is not None:
             standing = _parse(stored.data)
@@ -112,8 +113,8 @@ def acquire(
                         return Busy(
                             fingerprint, standing.owner, standing.acquired, standing.expires, dict(standing.deaths)
                         )
-                    backend = str(standing.owner.get("backend") or "")
-                    mine.deaths[backend] = mine.deaths.get(backend, 0) + 1
+                    died = str(standing.owner.get("backend") or "")
+                    mine.deaths[died] = mine.deaths.get(died, 0) + 1
                     mine.died = now
         try:
             data = mine.data(fingerprint)
@@ -123,7 +124,7 @@ def acquire(
                 tag = objects.write(key, data, if_tag=stored.tag)
         except Conflict:
             continue
-        return Held(objects, fingerprint, mine, tag, interval, ttl)
+        return Held(objects, fingerprint, mine, tag, interval, ttl, died)
     raise TransientFailure("the lease changed hands each time it was tried", where=key, remedy="try again")
 
 
@@ -148,18 +149,30 @@ class Held:
 
     Attributes
     ----------
+    key : of the lease object.
     lost : set when another has taken it over, or when it could not be renewed until it expired.
     deaths : how often holders before died, by backend.
+    last_death : when the last of them was counted, in seconds since the epoch by the store's clock; None without any.
+    taken_from : the backend on which the holder before was computing when it died; None where the lease was free.
     """
 
     def __init__(
-        self, objects: Objects, fingerprint: str, lease: _Lease, tag: str, interval: float, ttl: float
+        self,
+        objects: Objects,
+        fingerprint: str,
+        lease: _Lease,
+        tag: str,
+        interval: float,
+        ttl: float,
+        taken_from: str | None = None,
     ) -> None:
         self.fingerprint = fingerprint
+        self.last_death = lease.died
+        self.taken_from = taken_from
         self.lost = threading.Event()
         self.deaths = dict(lease.deaths)
         self._objects = objects
-        self._key = keys.lease(fingerprint)
+        self.key = keys.lease(fingerprint)
         self._lease = lease
         self._tag = tag
         self._ttl = ttl
@@ -195,18 +208,18 @@ class Held:
 
     def _give_back(self) -> None:
         if not self._lease.deaths:
-            self._objects.delete(self._key, if_tag=self._tag)
+            self._objects.delete(self.key, if_tag=self._tag)
             return
         self._lease.owner = None
         self._lease.beat += 1
-        self._objects.write(self._key, self._lease.data(self.fingerprint), if_tag=self._tag)
+        self._objects.write(self.key, self._lease.data(self.fingerprint), if_tag=self._tag)
 
     def _renew(self) -> bool:
         """Renew once; false when there is no more to renew."""
         try:
             self._lease.beat += 1  # equal content has an equal ETag: the count makes each beat another
             self._lease.expires = self._objects.now() + self._ttl
-            self._tag = self._objects.write(self._key, self._lease.data(self.fingerprint), if_tag=self._tag)
+            self._tag = self._objects.write(self.key, self._lease.data(self.fingerprint), if_tag=self._tag)
         except Conflict:
             return self._found_again()
         except Failure as failure:
@@ -217,7 +230,7 @@ class Held:
     def _found_again(self) -> bool:
         """Look whether the conflict was with our own write, whose answer was lost."""
         try:
-            stored = self._objects.read(self._key)
+            stored = self._objects.read(self.key)
         except Failure as failure:
             return self._still_ours(failure)
         standing = _parse(stored.data) if stored is not None else None

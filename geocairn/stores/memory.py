@@ -8,11 +8,11 @@ for the store has it.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections import OrderedDict
 from typing import Any
 
+from geocairn.available_memory import parse_bytes
 from geocairn.failure import InputFailure
 
 VARIABLE = "GEOCAIRN_MEMORY_BUDGET"
@@ -20,7 +20,6 @@ VARIABLE = "GEOCAIRN_MEMORY_BUDGET"
 DEFAULT_BUDGET = 1 << 30
 """Bytes: 1 GiB."""
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _GEOMETRY_BYTES = 160
 """What a geometry takes beside its coordinates: the Python object and GEOS' own."""
 
@@ -130,7 +129,7 @@ def budget_from_environment() -> int:
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return DEFAULT_BUDGET
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text, re.IGNORECASE)
-    if match is None:
+    size = parse_bytes(text)
+    if size is None:
         raise InputFailure(f"{text!r} is no amount of memory", where=VARIABLE, remedy="write bytes, or as in 512MiB")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return size

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 
-from geocairn.classification import classify, s3_code
+from geocairn.classification import classify, retry_after, s3_code
 from geocairn.failure import CapabilityFailure, Failure, FailureClass, FatalFailure, TransientFailure
 
 _ERRNO_REMEDIES = {
@@ -49,7 +49,10 @@ def refusal(error: BaseException, *, doing: str, where: str, permission: str = "
     }
     kind = kinds.get(found.failure_class, FatalFailure)
     reason = found.reason if found.known else type(error).__name__
-    return kind(f"cannot {doing}: {reason} ({_text(error)})", where, _remedy(error, permission, kind))
+    what, remedy = f"cannot {doing}: {reason} ({_text(error)})", _remedy(error, permission, kind)
+    if kind is TransientFailure:
+        return TransientFailure(what, where, remedy, retry_after=retry_after(error))
+    return kind(what, where, remedy)
 
 
 def _text(error: BaseException) -> str:

@@ -36,11 +36,18 @@ class Scratch:
 
     def clean(self, now: float) -> int:
         """Remove the files of processes that are gone, and old ones of other machines; return how many."""
-        removed = 0
+        found = self.left_behind(now)
+        for path in found:
+            path.unlink(missing_ok=True)
+        return len(found)
+
+    def left_behind(self, now: float) -> list[Path]:
+        """Return the files of processes that are gone, and old ones of other machines."""
+        found: list[Path] = []
         try:
             entries = list(os.scandir(self.folder))
         except FileNotFoundError:
-            return 0
+            return []
         here = this_process()
         for entry in entries:
             parts = entry.name.split("~")
@@ -54,9 +61,8 @@ class Scratch:
                 except FileNotFoundError:
                     continue
             if left:
-                Path(entry.path).unlink(missing_ok=True)
-                removed += 1
-        return removed
+                found.append(Path(entry.path))
+        return found
 
 
 def _place(name: dict[str, object]) -> str:

@@ -6,8 +6,11 @@ not exist; a decision is given only under the very scope and name that it was wr
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +23,9 @@ from geocairn.stores.objects import Objects
 TRACE_FORMAT = "geocairn-trace/1"
 DECISION_FORMAT = "geocairn-decision/1"
 
+_AT_ONCE = 16
+"""Traces that are read at the same time."""
+
 
 @dataclass(frozen=True)
 class TraceEntry:
@@ -29,6 +35,14 @@ class TraceEntry:
     key: str
     day: str
     """`YYYY-MM-DD`."""
+
+
+@dataclass(frozen=True)
+class DamagedTrace:
+    """A trace that is there and cannot be understood."""
+
+    key: str
+    why: str
 
 
 def write_trace(
@@ -83,13 +97,73 @@ def read_trace(store: CheckpointStore | Objects, run_id: str, scopes: Iterable[s
     )
 
 
-def list_traces(store: CheckpointStore | Objects) -> Iterator[TraceEntry]:
-    """Yield the traces, the newest day first. The content is not read, so scopes are not looked at."""
-    listed = [info.key for info in _objects(store).list(keys.TRACES) if info.key.count("/") == 4]
+def list_traces(store: CheckpointStore | Objects, *, since: str | None = None) -> Iterator[TraceEntry]:
+    """Yield the traces, the newest day first. The content is not read, so scopes are not looked at.
+
+    Parameters
+    ----------
+    since : the first day, `YYYY-MM-DD`; by default all. Earlier days are not even listed.
+    """
+    after = _before_day(since) if since is not None else None
+    listed = [info.key for info in _objects(store).list(keys.TRACES, after=after) if info.key.count("/") == 4]
     by_day = sorted(listed, key=lambda key: key.rsplit("/", 1)[0], reverse=True)
     for key in by_day:
         parts = key.split("/")
         yield TraceEntry(parts[4].removesuffix(".json"), key, "-".join(parts[1:4]))
+
+
+def _before_day(day: str) -> str:
+    """Return a key behind all traces of the days before and before those of this day.
+
+    Behind the day before, and not just before the day's own folder: some services skip a folder of that very name.
+    """
+    before = (dt.date.fromisoformat(day) - dt.timedelta(days=1)).isoformat()
+    return f"{keys.TRACES}{before.replace('-', '/')}~"
+
+
+def read_traces(
+    store: CheckpointStore | Objects, scopes: Iterable[str], *, since: str | None = None
+) -> Iterator[dict[str, Any] | DamagedTrace]:
+    """Yield the traces that these scopes may read, the newest day first, reading several at once.
+
+    Whose a damaged trace is cannot be known, so it is yielded as such, by its key alone. A read that the store refuses
+    or does not answer raises with its class.
+
+    Parameters
+    ----------
+    scopes : whose traces.
+    since : the first day, `YYYY-MM-DD`; by default all.
+    """
+    objects, allowed = _objects(store), set(scopes)
+    pool = ThreadPoolExecutor(_AT_ONCE, "traces")
+    reading: deque[Future[dict[str, Any] | DamagedTrace | None]] = deque()
+
+    def next_one() -> Iterator[dict[str, Any] | DamagedTrace]:
+        found = reading.popleft().result()
+        if isinstance(found, DamagedTrace):
+            yield found
+        elif found is not None and set(found["scopes"]) <= allowed:
+            yield found["trace"]
+
+    try:
+        for entry in list_traces(objects, since=since):
+            reading.append(pool.submit(_body_or_damage, objects, entry.key))
+            if len(reading) >= 4 * _AT_ONCE:  # bounded, so that few are held in memory
+                yield from next_one()
+        while reading:
+            yield from next_one()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _body_or_damage(objects: Objects, key: str) -> dict[str, Any] | DamagedTrace | None:
+    try:
+        body = _trace_body(objects, key)
+    except InputFailure as failure:
+        return DamagedTrace(key, failure.what)
+    if body is None and objects.head(key) is not None:
+        return DamagedTrace(key, "it is no trace in a form that this version reads")
+    return body
 
 
 def _trace_body(objects: Objects, key: str) -> dict[str, Any] | None:

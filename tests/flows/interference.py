@@ -37,9 +37,9 @@ def watch(log: str) -> None:
     computed, check, written = execution._computed, execution.check_inputs, published._written
     load, read_pinned, read_source = CheckpointStore.load, execution.read_pinned, execution._read_source
 
-    def watched_compute(call: Any, run: Any) -> Any:
+    def watched_compute(call: Any, run: Any, *rest: Any) -> Any:
         _current.step = call.settings.name
-        return computed(call, run)
+        return computed(call, run, *rest)
 
     def watched_check(*args: Any) -> None:
         note("compute", _step())  # its inputs are loaded now, and its operation is called next
@@ -188,18 +188,20 @@ def slow_operation(operation: str, seconds: float) -> None:
     type(chosen).implementation = implementation_of  # type: ignore[method-assign]
 
 
-def fail_step(step: str, error: str) -> None:
-    """Let a step fail: `error` is a class of `geocairn.failure`, or a built-in exception."""
+def fail_step(step: str, error: str, times: int | None = None) -> None:
+    """Let a step fail, each time or the first times: `error` is a class of `geocairn.failure`, or a built-in one."""
     import builtins
 
     from geocairn import execution, failure
 
     check = execution.check_inputs
     kind = getattr(failure, error, None) or getattr(builtins, error)
+    left = [times if times is not None else -1]
 
     def failing(*args: Any, **kwargs: Any) -> Any:
         check(*args, **kwargs)
-        if _step() == step:
+        if _step() == step and left[0]:
+            left[0] -= 1
             raise kind("this step was told to fail")
 
     execution.check_inputs = failing
@@ -288,6 +290,13 @@ def memory_budget(size: int) -> None:
 
 def quick_retries() -> None:
     """Let transient failures be tried again at once."""
-    from geocairn.tasks import recovery
+    from geocairn.policy import RecoveryPolicy
 
-    recovery.FIRST_DELAY_SECONDS = 0.01
+    RecoveryPolicy.delay = lambda self, retries: 0.01  # type: ignore[method-assign]
+
+
+def installed(folder: str) -> None:
+    """Let the packages in a folder be installed, their entry points included."""
+    import sys
+
+    sys.path.insert(0, folder)

@@ -41,5 +41,4 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 @pytest.fixture
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come after a few milliseconds."""
-    monkeypatch.setattr("geocairn.tasks.recovery.FIRST_DELAY_SECONDS", 0.01)
-    monkeypatch.setattr("geocairn.tasks.recovery.LONGEST_DELAY_SECONDS", 0.02)
+    monkeypatch.setattr("geocairn.policy.RecoveryPolicy.delay", lambda self, retries: 0.01)

@@ -78,10 +78,10 @@ class Watch:
 
         computed, load, read_pinned = execution._computed, CheckpointStore.load, execution.read_pinned
 
-        def computing(call: Any, run: Any) -> Any:
+        def computing(call: Any, *more: Any) -> Any:
             with lock:
                 self.computed.append(call.operation.name)
-            return computed(call, run)
+            return computed(call, *more)
 
         def loading(store: Any, checkpoint: Any, columns: Any = None) -> Any:
             with lock:

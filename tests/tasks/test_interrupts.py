@@ -73,6 +73,22 @@ def test_a_lease_is_freed_on_the_way_out_and_no_death_is_counted(place: Path, ho
     assert leases(place / ".geocairn") == []
 
 
+def test_a_cancelled_process_frees_a_lease_at_once_though_its_step_goes_on(place: Path) -> None:
+    process = start(place, "submit", 8.0)
+    assert len(leases(place / ".geocairn")) == 1
+    process.send_signal(signal.SIGTERM)
+    end = time.monotonic() + 4
+    while leases(place / ".geocairn") and time.monotonic() < end:
+        time.sleep(0.05)
+    assert leases(place / ".geocairn") == []
+    assert process.poll() is None  # its thread is still computing
+    # So somebody else need not wait, and no death is counted.
+    made = again(place, "submit")
+    process.communicate(timeout=60)
+    assert records(place / ".geocairn") == [made]
+    assert leases(place / ".geocairn") == []
+
+
 def test_a_killed_holder_is_one_death_and_is_taken_over_at_once(place: Path) -> None:
     process = start(place, "call", 60.0)
     process.kill()

@@ -14,11 +14,14 @@ from prefect import flow, unmapped
 from geocairn.failure import CapabilityFailure, InputFailure, TransientFailure
 from geocairn.flows.run_chain import ChainHalted, run_chain
 from geocairn.operations import operations
+from geocairn.policy import DEFAULT_POLICY
 from geocairn.tasks import StepTask
-from geocairn.tasks.recovery import TRANSIENT_RETRIES, DelayOfClass
+from geocairn.tasks.recovery import DelayOfClass
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
+
+RETRIES = DEFAULT_POLICY.retries
 
 pytestmark = [pytest.mark.prefect_server, pytest.mark.usefixtures("no_delay")]
 
@@ -36,36 +39,29 @@ def calls(counter: str) -> int:
 
 
 def test_a_transient_failure_is_tried_again_until_it_passes(place: Path, counter: str) -> None:
-    made = flaky_step(metric(), counter=counter, fails=TRANSIENT_RETRIES)
-    assert calls(counter) == TRANSIENT_RETRIES + 1
-    assert (made.attempts, made.backend) == (TRANSIENT_RETRIES + 1, "geopandas")
+    made = flaky_step(metric(), counter=counter, fails=RETRIES)
+    assert calls(counter) == RETRIES + 1
+    assert (made.attempts, made.backend) == (RETRIES + 1, "geopandas")
     assert records(place / ".geocairn") == [made.fingerprint]
 
 
 def test_its_budget_is_its_own_and_the_steps_retries_set_it(place: Path, counter: str) -> None:
     with pytest.raises(TransientFailure, match="service: the service is busy; wait"):
         flaky_step(metric(), counter=counter, fails=100)
-    assert calls(counter) == TRANSIENT_RETRIES + 1
+    assert calls(counter) == RETRIES + 1
     with pytest.raises(TransientFailure):
         flaky_step.with_options(retries=1)(metric(), counter=counter, fails=100)
-    assert calls(counter) == TRANSIENT_RETRIES + 1 + 2
+    assert calls(counter) == RETRIES + 1 + 2
     with pytest.raises(TransientFailure):
         flaky_step.with_options(retries=0)(metric(), counter=counter, fails=100)
-    assert calls(counter) == TRANSIENT_RETRIES + 1 + 2 + 1
+    assert calls(counter) == RETRIES + 1 + 2 + 1
     # More than Prefect itself would be told of by default.
     assert flaky_step.with_options(retries=12)(metric(), counter=counter, fails=18).attempts == 12
     assert records(place / ".geocairn") != []
 
 
-def test_the_delay_grows_and_is_spread_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from geocairn.tasks import recovery
-
-    monkeypatch.setattr(recovery, "FIRST_DELAY_SECONDS", 1.0)
-    monkeypatch.setattr(recovery, "LONGEST_DELAY_SECONDS", 30.0)
-    for retries, (least, most) in {0: (0.5, 1.5), 2: (2.0, 6.0), 9: (15.0, 45.0)}.items():
-        delays = {recovery._delay(retries) for _ in range(50)}
-        assert least <= min(delays) < max(delays) <= most
-    assert DelayOfClass([0.0])[3] == 0.0  # outside a task run nothing was decided
+def test_outside_a_task_run_no_delay_was_decided() -> None:
+    assert DelayOfClass([0.0])[3] == 0.0
 
 
 def test_a_capability_failure_goes_to_the_next_backend(place: Path, counter: str) -> None:
@@ -94,7 +90,7 @@ def test_what_trying_again_does_not_help_is_not_tried_again(
     with pytest.raises(kind):
         flaky_step(metric(), counter=counter, fails=100, failure=failure)
     assert calls(counter) == 1
-    told = [record for record in caplog.records if record.funcName == "recover"]
+    told = [record for record in caplog.records if record.filename == "recovery.py"]
     assert len(told) == 1
     assert told[0].levelno == logging.ERROR
     assert (told[0].exc_info is not None) == (failure == "unknown")
@@ -103,7 +99,7 @@ def test_what_trying_again_does_not_help_is_not_tried_again(
 
 def test_each_attempt_is_told_when_it_fails(place: Path, counter: str, caplog: pytest.LogCaptureFixture) -> None:
     flaky_step(metric(), counter=counter, fails=2)
-    told = [record.getMessage() for record in caplog.records if record.funcName == "recover"]
+    told = [record.getMessage() for record in caplog.records if record.filename == "recovery.py"]
     assert [text[: text.index(" in ")] for text in told] == [
         "transient failure (the service is busy): retry 1 of 3",
         "transient failure (the service is busy): retry 2 of 3",

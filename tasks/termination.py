@@ -1,0 +1,41 @@
+"""Termination: what a step holds is given back as soon as the process is told to end.
+
+A flow run that is cancelled is sent SIGTERM. Prefect then lets steps in worker threads finish before the process
+ends, and kills it after a while; a lease must not wait for that, nor count as a death. What always holds: Prefect's
+own handler runs after ours, and nothing is done where there is none.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import Any
+
+from geocairn.stores.leases import release_all
+
+PATIENCE = 5.0
+"""Seconds that giving leases back may hold up the end of the process."""
+
+
+def heed_termination() -> None:
+    """Have this process give its leases back on SIGTERM, while a flow run is in its main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    standing = signal.getsignal(signal.SIGTERM)
+    if isinstance(standing, _Handler) or not callable(standing):
+        return
+    signal.signal(signal.SIGTERM, _Handler(standing))
+
+
+class _Handler:
+    """Gives leases back, then does what the handler before does. Prefect removes it with its own at the flow's end."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+
+    def __call__(self, number: int, frame: Any) -> Any:
+        # In a thread: the signal may have come while this one was in the midst of taking or giving back a lease.
+        release = threading.Thread(target=release_all, name="leases given back", daemon=True)
+        release.start()
+        release.join(PATIENCE)
+        return self.before(number, frame)
