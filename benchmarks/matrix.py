@@ -3,7 +3,7 @@
     uv run python benchmarks/matrix.py [-k EXPRESSION]
 
 Four classes of failure × first, middle and last step × four ways of running × five points of the fault: 240 scenarios.
-What each must come to is in `tests/recovery/matrix.py`; arguments go to pytest. The exit code is pytest's.
+What each must come to is in `tests/recovery/played_scenario.py`; arguments go to pytest. The exit code is pytest's.
 """
 
 from __future__ import annotations

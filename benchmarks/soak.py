@@ -43,6 +43,7 @@ from soak_course import NOTHING, Configuration, Event, Mishap, course, make_vari
 from geocairn.checkpoint import format_time, parse_record, write_record  # noqa: E402
 from geocairn.s3 import S3Settings, client  # noqa: E402
 from geocairn.stores import keys  # noqa: E402
+from geocairn.stores.leases import deaths  # noqa: E402
 from geocairn.stores.opening import open_store  # noqa: E402
 from geocairn.stores.sweep import Retention, sweep  # noqa: E402
 
@@ -60,6 +61,8 @@ class _Started:
     """The steps that it has to compute, in the plan's order."""
     step: str | None
     """The one that the mishap befalls."""
+    died: bool
+    """Whether holders have died over that step: it may then go to another backend at once, past the mishap."""
     running: Running = field(init=False)
     ended: Ended = field(init=False)
 
@@ -171,7 +174,9 @@ class Soak:
         steps = chain.status()["steps"]
         prints = {entry["name"]: entry["fingerprint"] for entry in steps}
         waiting = [entry["name"] for entry in steps if entry["outcome"] == "compute"]
-        return _Started(chain, configuration, mishap, prints, waiting, mishap.step(waiting))
+        step = mishap.step(waiting)
+        died = step is not None and bool(deaths(self.store.objects, prints[step]))
+        return _Started(chain, configuration, mishap, prints, waiting, step, died)
 
     def _run(self, started: list[_Started], event: Event) -> None:
         rules = []
@@ -202,7 +207,7 @@ class Soak:
         self.counts[{0: "completed", -9: "killed"}.get(ended.code, f"ended with {ended.code}")] += 1
         if mishap.kind == "none" or (mishap.which is not None and one.step is None):
             allowed = {0}
-        elif one.step is not None and len(started) == 1:
+        elif one.step is not None and len(started) == 1 and not one.died:
             allowed = {mishap.code}  # it must have met the step
         else:
             allowed = {0, mishap.code}
@@ -219,7 +224,7 @@ class Soak:
             self.counts["retries"] += sum(attempt["class"] == "transient" for attempt in attempts)
             self.counts["reroutes"] += sum(attempt["class"] == "capability" for attempt in attempts)
             self.counts["reused"] += sum(outcome == "reused" for outcome in ended.outcomes().values())
-            if mishap.kind == "recovered" and one.step is not None and len(started) == 1 and not attempts:
+            if mishap.kind == "recovered" and one.step is not None and len(started) == 1 and not (one.died or attempts):
                 self.violated(f"{mishap} left no attempt in the answer")
 
     def hold_outputs(self, chain: Chain, configuration: Configuration, mishap: Mishap) -> None:
@@ -239,6 +244,7 @@ class Soak:
         for chain in self.chains:
             last.place_sources(self.variants, chain.path("data"), keep_time=False)
             chain.values = last.plan()
+            shutil.rmtree(chain.path("out"), ignore_errors=True)  # what stands there could do without its checkpoint
             chain.run()
         self._sweep()
         for chain in self.chains:

@@ -180,6 +180,7 @@ MESSAGES: tuple[tuple[str, str, FailureClass, str], ...] = (
     ("pyogrio.errors.DataSourceError", "Permission denied", _F, "access denied"),
     ("pyogrio.errors.DataSourceError", "No space left on device", _F, "disk full"),
     ("pyogrio.errors.DataLayerError", "database or disk is full", _F, "disk full"),
+    ("builtins.RuntimeError", "could not allocate numpy array", _C, "out of memory"),  # shapely's own words
     ("builtins.RuntimeError", "can't start new thread", _T, "no thread to be had"),
     ("builtins.RuntimeError", "No space left on device", _F, "disk full"),
     ("builtins.ValueError", "Cannot transform naive geometries", _I, "a layer without a CRS"),

@@ -42,8 +42,8 @@ class LayerFile:
         import pyarrow.parquet as pq
 
         self.path = path
-        # Without a buffer of its own a whole row group would be fetched for its first batch.
-        self._file = pq.ParquetFile(path, buffer_size=_BUFFER, memory_map=False)
+        # Otherwise whole row groups would be fetched for their first batch, and kept until the file is closed.
+        self._file = pq.ParquetFile(path, buffer_size=_BUFFER, pre_buffer=False, memory_map=False)
         geo, self._description = read_metadata(self._file.schema_arrow)
         if geo is None or not self._description:
             self.close()

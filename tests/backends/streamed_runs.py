@@ -137,15 +137,15 @@ def _die_when(workspace: Workspace, moment: str) -> None:
     execute(a_call("simplify", {"layer": source}, {"tolerance": 0.1}, after_memory=True), a_run(workspace))
 
 
-def _measure(workspace: Workspace, backend: str) -> dict[str, Any]:
+def _measure(workspace: Workspace, name: str, backend: str) -> dict[str, Any]:
     """How much memory a step takes beyond what is loaded anyway: on `duckdb` batch by batch, else as a whole."""
-    large = workspace.store.get(fingerprint({"made": "large"}))
-    assert large is not None
+    layer = workspace.store.get(fingerprint({"made": name}))
+    assert layer is not None
     run = _warm(workspace)
     before = _status("VmHWM")
     run.notices.clear()
     parameters = {"tolerance": 0.001, "preserve_topology": False}
-    made = execute(a_call("simplify", {"layer": large}, parameters, backend, after_memory=True), run)
+    made = execute(a_call("simplify", {"layer": layer}, parameters, backend, after_memory=True), run)
     return {"grew": _status("VmHWM") - before, "rows": made.facts.rows, "batches": "batch by batch" in str(run.notices)}
 
 

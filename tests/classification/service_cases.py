@@ -256,6 +256,11 @@ def system_cases() -> Iterator[Case]:
         ("type builtins.TimeoutError", T, lambda s, p: TaskRunTimeoutError("Scope timed out after 1.0 second(s).")),
         ("type builtins.ConnectionError", T, lambda s, p: http.client.RemoteDisconnected("gone")),
         (
+            "message builtins.RuntimeError: could not allocate numpy array",
+            C,
+            lambda s, p: RuntimeError("could not allocate numpy array"),
+        ),
+        (
             "message builtins.RuntimeError: can't start new thread",
             T,
             lambda s, p: RuntimeError("can't start new thread"),

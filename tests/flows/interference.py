@@ -36,6 +36,7 @@ def watch(log: str) -> None:
 
     computed, check, written = execution._computed, execution.check_inputs, published._written
     load, read_pinned, read_source = CheckpointStore.load, execution.read_pinned, execution._read_source
+    in_batches = execution._in_batches
 
     def watched_compute(call: Any, run: Any, *rest: Any) -> Any:
         _current.step = call.settings.name
@@ -44,6 +45,10 @@ def watch(log: str) -> None:
     def watched_check(*args: Any) -> None:
         note("compute", _step())  # its inputs are loaded now, and its operation is called next
         check(*args)
+
+    def watched_batches(*args: Any) -> Any:
+        note("compute", _step())
+        return in_batches(*args)
 
     def watched_source(call: Any, run: Any, found: Any) -> Any:
         _current.step = call.settings.name
@@ -63,6 +68,7 @@ def watch(log: str) -> None:
         return read_pinned(source, *rest)
 
     execution._computed, execution.check_inputs = watched_compute, watched_check
+    execution._in_batches = watched_batches
     execution._read_source = watched_source
     execution.read_pinned = watched_read
     published._written = watched_write

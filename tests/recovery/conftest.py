@@ -19,7 +19,7 @@ import fault_points  # noqa: E402
 from chains import Chain, s3_environment  # noqa: E402
 from fault_proxy import FaultProxy  # noqa: E402
 from forked_runs import Runs  # noqa: E402
-from matrix import Matrix  # noqa: E402
+from played_scenario import Matrix  # noqa: E402
 from s3_server import ACCESS_KEY, SECRET_KEY, S3Server  # noqa: E402
 from seven_steps import STEPS, make_data  # noqa: E402
 

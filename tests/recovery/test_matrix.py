@@ -10,7 +10,7 @@ import os
 from itertools import combinations, product
 
 import pytest
-from matrix import Matrix, play
+from played_scenario import Matrix, play
 from scenarios import ALL, FACTORS, FAULTS, Scenario, pairwise
 
 CHOSEN = ALL if os.environ.get("ALL_SCENARIOS") else pairwise()

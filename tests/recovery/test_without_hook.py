@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from matrix import Matrix
+from played_scenario import Matrix
 from scenarios import WAYS, Scenario
 
 from geocairn.tasks.runs import remove_what_ended
