@@ -370,7 +370,7 @@ def _check_planner(planner: str | None, document: Document) -> None:
     if not planner and not document.values.get("planner"):
         return
     from geocairn.failure import InputFailure
-    from geocairn.planners import stated_planner
+    from geocairn.replanning.planners import stated_planner
 
     try:
         stated_planner(planner, document)

@@ -18,8 +18,8 @@ from geocairn.flows.planning import checked_plan
 from geocairn.flows.suspension import Dialogue, is_served, may_be_answered
 from geocairn.plan.check import Checked
 from geocairn.plan.document import Document
-from geocairn.planners import Planner
-from geocairn.replanning import Replanning, wants_replanning
+from geocairn.replanning.planners import Planner
+from geocairn.replanning.rounds import Replanning, wants_replanning
 from geocairn.run_record import keep_trace
 from geocairn.step_call import Run
 from geocairn.stores.traces import read_trace

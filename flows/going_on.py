@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from geocairn.diagnosis import present_parameters
 from geocairn.plan.complaint import PlanError
 from geocairn.plan.document import parse_scalar
 from geocairn.plan.graph import Graph, Node
+from geocairn.replanning.diagnosis import present_parameters
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from geocairn.flows.course import Course
 from geocairn.plan.document import Document, document_of, read_document
 from geocairn.plan.model import Plan
 from geocairn.plan.reading import override
-from geocairn.planners import load_planner, stated_planner
+from geocairn.replanning.planners import load_planner, stated_planner
 from geocairn.tasks.runs import default_block, new_run
 
 _listeners: dict[str, Listener] = {}

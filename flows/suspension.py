@@ -24,7 +24,6 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic_core import PydanticUndefined
 
 from geocairn.answer import Answer
-from geocairn.diagnosis import diagnose
 from geocairn.failure import Failure, InputFailure
 from geocairn.operations.contract import Operation
 from geocairn.operations.registry import operations
@@ -33,9 +32,10 @@ from geocairn.plan.check import Checked
 from geocairn.plan.complaint import PlanError
 from geocairn.plan.document import Document, document_of
 from geocairn.plan.graph import Node
-from geocairn.plan_changes import described
 from geocairn.policy import RecoveryPolicy
-from geocairn.replanning import Check, Replanning, told_parameters, wants_replanning, with_parameters
+from geocairn.replanning.changes import described
+from geocairn.replanning.diagnosis import diagnose
+from geocairn.replanning.rounds import Check, Replanning, told_parameters, wants_replanning, with_parameters
 from geocairn.step_call import Run
 
 ACCEPT_FALLBACK = "accept_fallback"

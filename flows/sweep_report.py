@@ -11,7 +11,7 @@ import click
 from geocairn.failure import InputFailure
 from geocairn.flows.report import print_json
 from geocairn.plan.model import parse_duration
-from geocairn.stores.sweep_budget import parse_size
+from geocairn.stores.sweep.budget import parse_size
 
 if TYPE_CHECKING:
     from geocairn.stores.sweep import Sweep

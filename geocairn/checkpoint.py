@@ -12,6 +12,7 @@ import datetime as dt
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -198,3 +199,18 @@ def parse_record(data: bytes, fingerprint: str | None = None) -> Checkpoint:
     if not is_fingerprint(checkpoint.fingerprint) or (fingerprint and checkpoint.fingerprint != fingerprint):
         raise DamagedRecord("the record speaks of another fingerprint")
     return checkpoint
+
+
+def json_values(value: Any) -> Any:
+    """Return a value as JSON holds it: mappings of text, lists, numbers; geometry as WKT."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): json_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [json_values(item) for item in value]
+    if hasattr(value, "wkt"):
+        return str(value.wkt)
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return str(value)

@@ -15,20 +15,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from geocairn import source_step
 from geocairn.backends.claims import Stream
-from geocairn.checkpoint import Checkpoint, LayerFacts, format_time, parse_time
-from geocairn.failure import HoldersDied, InputFailure, SourceChanged, UnsoundResult
+from geocairn.checkpoint import Checkpoint, LayerFacts, format_time, json_values, parse_time
+from geocairn.failure import HoldersDied, InputFailure, UnsoundResult
 from geocairn.fingerprint import frame_record, operation_version, parameter_record
 from geocairn.gate import GATE_VERSION, Passed, Terms, admit
 from geocairn.libraries import library_versions
 from geocairn.notes import collecting
-from geocairn.operations.contract import REFERENCE_BACKEND, parameter_values
+from geocairn.operations.contract import parameter_values
 from geocairn.operations.preconditions import check_inputs
-from geocairn.pinning import PinnedSource
 from geocairn.plan.model import PINNED, parse_duration
 from geocairn.recoveries import Recovery
-from geocairn.sources.source import Source
-from geocairn.sources.version import SourceVersion
 from geocairn.step_call import Run, StepCall, StepSettings
 from geocairn.stores.belief import LayerLost, LookUp
 from geocairn.stores.layer_spool import LayerSpool
@@ -58,7 +56,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
     if kept is not None:
         return _accepted(kept, call, run, found)
     if call.operation.reads:
-        return _read_source(call, run, found)
+        return source_step.read_source(call, run, found)
 
     held = lease_or_result(
         store,
@@ -165,7 +163,7 @@ def _computed(call: StepCall, run: Run, at_end: ExitStack) -> tuple[Checkpoint, 
     try:
         result = _on_layers(call, run) if stream is None else _in_batches(call, stream, run, at_end)
     except InputFailure as failure:
-        raise _placed(failure, call) from failure.__cause__
+        raise call.placed(failure) from failure.__cause__
     except Exception as error:
         let_layers_go(error)
         raise
@@ -229,17 +227,6 @@ def _in_batches(call: StepCall, stream: Stream, run: Run, at_end: ExitStack) -> 
     return streamed(call, stream, spool, at_end, opened=lambda item: _at_rest(item, run), loaded=loaded)
 
 
-def _placed(failure: InputFailure, call: StepCall) -> InputFailure:
-    """Return the failure with the step as its place, the operation's own place kept in the text."""
-    if failure.where.startswith("step "):
-        return failure
-    if failure.where in ("", call.operation.name):
-        placed = type(failure)(failure.what, call.where, failure.remedy)
-    else:
-        placed = type(failure)(f"{failure.where}: {failure.what}", call.where, failure.remedy)
-    return placed
-
-
 def _is_stored(call: StepCall, passed: Passed, seconds: float) -> bool:
     if call.settings.checkpoint != "auto":
         return call.settings.checkpoint == "always"
@@ -297,8 +284,8 @@ def load(checkpoint: Checkpoint, run: Run) -> Any:
         return layer
     if checkpoint.kind == "source":
         here = run.places.get(checkpoint.fingerprint)
-        source, version = (here.source, here.version) if here is not None else source_of(checkpoint)
-        layer = read_pinned(source, version, run)
+        source, version = (here.source, here.version) if here is not None else source_step.source_of(checkpoint)
+        layer = source_step.read_pinned(source, version, run)
         run.hand_over.put(checkpoint.fingerprint, layer)
         return layer
     if checkpoint.layer is None:
@@ -334,95 +321,6 @@ def _at_rest(checkpoint: Checkpoint, run: Run) -> Iterator[Path]:
 
             path = opened.enter_context(run.workspace.store.opened(found_again(checkpoint, run, lost)))
         yield path
-
-
-def source_of(checkpoint: Checkpoint) -> tuple[Source, SourceVersion]:
-    """Return the source that a source's checkpoint stands for, and its pinned version."""
-    if checkpoint.source is None:
-        raise InputFailure("the checkpoint stands for no source", where=checkpoint.step)
-    source = Source(**checkpoint.source["read"])
-    return source, SourceVersion(checkpoint.source["version"], checkpoint.source["is_content"])
-
-
-def read_pinned(source: Source, version: SourceVersion, run: Run) -> Any:
-    """Read a source at its pinned version.
-
-    Raises
-    ------
-    SourceChanged : when it is another version now.
-    """
-    from geocairn.sources.read import read
-
-    place = run.workspace
-    return read(source, version, base=place.base, s3=place.s3, memory=place.memory)
-
-
-def _read_source(call: StepCall, run: Run, found: LookUp) -> Checkpoint:
-    """Read a source, gate it, and leave a record that stands for it: the layer is the source itself."""
-    pinned = call.settings.pinned
-    if pinned is None:
-        raise InputFailure("the source's version was not pinned", where=call.where)
-    started = time.perf_counter()
-    try:
-        with collecting() as notes:
-            layer = read_pinned(pinned.source, pinned.version, run)
-    except SourceChanged:
-        raise
-    except InputFailure as failure:
-        raise _placed(failure, call) from failure.__cause__
-    seconds = time.perf_counter() - started
-    allow_empty = call.settings.allow_empty or call.settings.expect is None
-    passed = admit(layer, Terms(call.where, expect=call.settings.expect, allow_empty=allow_empty))
-    facts = passed.facts
-    for what, count in (("invalid", facts.invalid), ("null", facts.missing), ("empty", facts.empty)):
-        if count:
-            run.notice(call.where, f"{count} of {passed.facts.rows} geometries are {what} as they come")
-    draft = Checkpoint(
-        fingerprint=call.fingerprint,
-        kind="source",
-        operation=call.operation.name,
-        version=operation_version(call.operation),
-        parameters=json_values(parameter_record(call.parameters)),
-        inputs={},
-        facts=passed.facts,
-        source={
-            "read": {**pinned.source.model_dump(exclude_defaults=True), "uri": _absolute(pinned)},
-            "uri": pinned.uri,
-            "version": pinned.version.text,
-            "is_content": pinned.version.is_content_digest,
-        },
-        step=call.settings.name,
-        scopes=sorted(pinned.scopes),
-        caveats=[f"{call.where}: {text}" for text in notes.caveats],
-        notes=json_values(notes.facts),
-        seconds=round(seconds, 6),
-        backend=REFERENCE_BACKEND,
-        attempts=call.attempt,
-        libraries=library_versions(),
-    )
-    run.computed.add(call.fingerprint)
-    run.hand_over.put(call.fingerprint, passed.layer)
-    return run.workspace.store.commit(draft, replace=found)
-
-
-def _absolute(pinned: PinnedSource) -> str:
-    """Return the source's address as any working directory understands it."""
-    return pinned.source.uri if "://" in pinned.source.uri else pinned.uri
-
-
-def json_values(value: Any) -> Any:
-    """Return a value as JSON holds it: mappings of text, lists, numbers; geometry as WKT."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): json_values(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [json_values(item) for item in value]
-    if hasattr(value, "wkt"):
-        return str(value.wkt)
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return value.item()
-    return str(value)
 
 
 def regated(checkpoint: Checkpoint, settings: StepSettings, run: Run) -> LayerFacts:

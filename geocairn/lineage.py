@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from geocairn.checkpoint import Checkpoint
-from geocairn.execution import json_values
+from geocairn.checkpoint import Checkpoint, json_values
 from geocairn.fingerprint import operation_version, parameter_record
 from geocairn.pinning import PinnedSource
 from geocairn.plan.graph import Node

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from geocairn.canonical import digest
-from geocairn.checkpoint import Checkpoint, Publication
-from geocairn.execution import input_prints, json_values, load
+from geocairn.checkpoint import Checkpoint, Publication, json_values
+from geocairn.execution import input_prints, load
 from geocairn.expectation import unmet
 from geocairn.failure import FatalFailure, InputFailure, TransientFailure
 from geocairn.fingerprint import operation_version, parameter_record

@@ -13,6 +13,7 @@ from typing import Any
 
 from geocairn.checkpoint import Checkpoint, LayerFacts
 from geocairn.expectation import Expect, unmet
+from geocairn.failure import InputFailure
 from geocairn.operations.contract import REFERENCE_BACKEND, Operation
 from geocairn.pinning import PinnedSource, pin
 from geocairn.plan.model import CheckpointPolicy
@@ -87,6 +88,16 @@ class StepCall:
     def where(self) -> str:
         """The step, for messages."""
         return f"step {self.step_name}"
+
+    def placed(self, failure: InputFailure) -> InputFailure:
+        """Return the failure with the step as its place, the operation's own place kept in the text."""
+        if failure.where.startswith("step "):
+            return failure
+        if failure.where in ("", self.operation.name):
+            placed = type(failure)(failure.what, self.where, failure.remedy)
+        else:
+            placed = type(failure)(f"{failure.where}: {failure.what}", self.where, failure.remedy)
+        return placed
 
 
 @dataclass

@@ -17,13 +17,13 @@ from functools import reduce
 from typing import Any, Concatenate, Generic, get_args, overload
 
 from prefect import Task
-from prefect.context import FlowRunContext, TaskRunContext
+from prefect.context import FlowRunContext
 from typing_extensions import ParamSpec
 
 from geocairn.backends.claims import usable
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.checkpoint import Checkpoint
-from geocairn.execution import execute, kept_longer
+from geocairn.execution import kept_longer
 from geocairn.expectation import Expect
 from geocairn.failure import InputFailure
 from geocairn.fingerprint import operation_version
@@ -32,13 +32,11 @@ from geocairn.nearest import did_you_mean
 from geocairn.operations.contract import Operation, operation
 from geocairn.operations.registry import operations
 from geocairn.plan.model import CheckpointPolicy, parse_duration
-from geocairn.published import publish_step
 from geocairn.step_call import FallbackFor, StepCall, StepSettings
-from geocairn.tasks.call import call_of
+from geocairn.tasks.body import body_of, chain_fingerprint
 from geocairn.tasks.flow_trace import step_entry
 from geocairn.tasks.recovery import DelayOfClass, ended, progress_of, recover, retries_told, step_name
-from geocairn.tasks.runs import FlowRun, current_run, expect_run, known_run, storage_for_task
-from geocairn.tasks.signature import signed
+from geocairn.tasks.runs import FlowRun, expect_run, known_run, storage_for_task
 from geocairn.tasks.termination import heed_termination
 
 P = ParamSpec("P", default=...)
@@ -69,7 +67,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         self.operation = operation
         self.settings = settings or StepSettings()
         super().__init__(
-            fn=_body(operation),
+            fn=body_of(operation),
             name=options.pop("name", operation.name),
             description=options.pop("description", operation.summary),
             task_run_name=options.pop("task_run_name", None) or operation.name,
@@ -103,7 +101,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         """Take a checkpoint that is there, where it will do as it is; the body says what is wrong with another."""
         if not self._accepts(checkpoint):
             return False
-        self._note("reused", checkpoint, task_run)
+        self.note("reused", checkpoint, task_run)
         return True
 
     def _accepts(self, checkpoint: Checkpoint) -> bool:
@@ -114,7 +112,7 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
             return False
         return seen and not self.settings.unmet(checkpoint.facts, source=checkpoint.kind == "source")
 
-    def _note(self, outcome: str, checkpoint: Checkpoint | None, task_run: Any) -> None:
+    def note(self, outcome: str, checkpoint: Checkpoint | None, task_run: Any) -> None:
         """Note what became of a task run, where its run is that of a flow in Python."""
         run = known_run()
         if isinstance(run, FlowRun):
@@ -333,54 +331,6 @@ def step(operation_or_function: Any = None, /, **options: Any) -> Any:
         chosen = operation(**{"result": "any", "crs": "any", **contract})(operation_or_function)
     made: StepTask[...] = StepTask(chosen)
     return made.with_options(**options) if options else made
-
-
-def _body(operation: Operation) -> Callable[..., Checkpoint]:
-    """Return the function that Prefect runs: the operation's name and signature, the step's life as its body."""
-
-    def body(*args: Any, **kwargs: Any) -> Checkpoint:
-        context = TaskRunContext.get()
-        if context is None:
-            raise InputFailure("a step runs as a Prefect task", where=operation.name, remedy="call the task itself")
-        task: Any = context.task
-        progress = progress_of(context.task_run)
-        if progress.error is not None:
-            raise progress.error
-        # Prefect has asked for the key, unless its settings turn caching off.
-        call = progress.call or _called(task, inspect.signature(body).bind(*args, **kwargs).arguments)
-        progress.eligible = task.backends_for(call)
-        backend = progress.backend(progress.eligible)
-        lost = progress.begin()
-        run = current_run()
-        call = replace(call, backend=backend, attempt=len(progress.attempts) + 1, after_memory=progress.after_memory)
-        checkpoint = publish_step(call, run) if operation.effect else execute(call, run)
-        if progress.attempts:
-            run.recoveries.took(step_name(task), lost)
-        task._note("computed" if checkpoint.fingerprint in run.computed else "reused", checkpoint, context.task_run)
-        return checkpoint
-
-    return signed(body, operation)
-
-
-def _called(task: StepTask[...], arguments: Mapping[str, Any]) -> StepCall:
-    return call_of(task.operation, task.settings, arguments, current_run())
-
-
-def chain_fingerprint(context: TaskRunContext, parameters: dict[str, Any]) -> str | None:
-    """Return the chain fingerprint of a step: the cache key function of every step.
-
-    Prefect would run a task whose key cannot be made, uncached. So the failure is kept, and the body raises it.
-    """
-    progress = progress_of(context.task_run)
-    task: Any = context.task
-    progress.error = None
-    if progress.call is None:
-        try:
-            progress.call = _called(task, parameters)
-        except Exception as error:  # noqa: BLE001 - raised by the body, where it ends the attempt
-            progress.error = error
-            return None
-    return progress.call.fingerprint
 
 
 def _checkpoint_store(value: Any, operation: Operation) -> Any:

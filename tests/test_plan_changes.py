@@ -12,8 +12,8 @@ import pytest
 from geocairn.plan.check import graph_of
 from geocairn.plan.complaint import PlanError
 from geocairn.plan.model import Plan
-from geocairn.plan_changes import changes
-from geocairn.replanning import proposed, told_parameters, with_parameters
+from geocairn.replanning.changes import changes
+from geocairn.replanning.rounds import proposed, told_parameters, with_parameters
 
 PLAN: dict[str, Any] = {
     "name": "small",
@@ -103,7 +103,7 @@ NODES = [
 
 @pytest.mark.parametrize(("node", "given", "told"), NODES, ids=["step", "source", "output", "the same value"])
 def test_a_persons_parameters_reach_the_plan_and_are_told(node, given, told):
-    from geocairn.diagnosis import present_parameters
+    from geocairn.replanning.diagnosis import present_parameters
 
     before = graph_of(plan()).nodes[node]
     changed = with_parameters(plan(), node, given)

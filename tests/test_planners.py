@@ -11,7 +11,7 @@ import pytest
 from geocairn.failure import FatalFailure, InputFailure
 from geocairn.plan.complaint import PlanError
 from geocairn.plan.document import parse_document
-from geocairn.planners import load_planner, stated_planner
+from geocairn.replanning.planners import load_planner, stated_planner
 
 Install = Callable[[str, dict[str, str], str], None]
 

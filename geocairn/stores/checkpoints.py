@@ -2,7 +2,8 @@
 
 A commit has two steps, in this order: the layer under a key that only this attempt has, then the record by a
 conditional write. What always holds: a crash at any point leaves nothing that a reader trusts; a record that is
-believed is never overwritten; one that is not believed is kept aside and replaced only under the tag that was read;
+believed is never overwritten; one that is not believed is replaced only under the tag that was read, and kept aside
+unless it has only expired;
 and a look-up that is refused or fails raises, it is never a miss.
 """
 
@@ -187,7 +188,7 @@ class CheckpointStore:
                 if standing is None or standing.tag is None:
                     self.objects.write(key, data, if_absent=True)
                 else:
-                    if standing.checkpoint is None:
+                    if standing.checkpoint is None and standing.reason != "expired":  # age needs no person's look
                         set_aside(self.objects, fingerprint, standing.record or b"", standing.detail or standing.reason)
                         stage("record set aside")
                     self.objects.write(key, data, if_tag=standing.tag)

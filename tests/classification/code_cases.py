@@ -1,4 +1,4 @@
-"""A case for each code of `geocairn.answer_codes`: what a client raises of a service that answers so."""
+"""A case for each code of `geocairn.classification.answer_codes`: what a client raises of a service that answers so."""
 
 from __future__ import annotations
 

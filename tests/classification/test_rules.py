@@ -12,9 +12,9 @@ from geometry_cases import geometry_cases
 from misbehaving import Servers, raised
 from service_cases import service_cases, system_cases
 
-from geocairn.answer_codes import ERRNOS, S3_CODES, SQLSTATES, STATUSES
 from geocairn.classification import classify
-from geocairn.exception_types import MESSAGES, TYPES
+from geocairn.classification.answer_codes import ERRNOS, S3_CODES, SQLSTATES, STATUSES
+from geocairn.classification.exception_types import MESSAGES, TYPES
 from geocairn.failure import ACTIONS
 
 CASES: list[Case] = [*code_cases(), *service_cases(), *database_cases(), *geometry_cases(), *system_cases()]

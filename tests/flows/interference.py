@@ -26,7 +26,7 @@ def _step() -> str:
 
 def watch(log: str) -> None:
     """Write a line for each layer read, step computed, layer loaded from the store and output written."""
-    from geocairn import execution, published
+    from geocairn import execution, published, source_step
     from geocairn.stores.checkpoints import CheckpointStore
 
     def note(verb: str, name: str) -> None:
@@ -35,7 +35,7 @@ def watch(log: str) -> None:
         os.close(handle)
 
     computed, check, written = execution._computed, execution.check_inputs, published._written
-    load, read_pinned, read_source = CheckpointStore.load, execution.read_pinned, execution._read_source
+    load, read_pinned, read_source = CheckpointStore.load, source_step.read_pinned, source_step.read_source
     in_batches = execution._in_batches
 
     def watched_compute(call: Any, run: Any, *rest: Any) -> Any:
@@ -69,8 +69,8 @@ def watch(log: str) -> None:
 
     execution._computed, execution.check_inputs = watched_compute, watched_check
     execution._in_batches = watched_batches
-    execution._read_source = watched_source
-    execution.read_pinned = watched_read
+    source_step.read_source = watched_source
+    source_step.read_pinned = watched_read
     published._written = watched_write
     CheckpointStore.load = watched_load  # type: ignore[method-assign]
 
@@ -217,16 +217,16 @@ def change_before_read(path: str, contents: list[str]) -> None:
     """Put the next of some other files in the place of a source right before each time that it is read."""
     import shutil
 
-    from geocairn import execution
+    from geocairn import source_step
 
-    read, waiting = execution.read_pinned, list(contents)
+    read, waiting = source_step.read_pinned, list(contents)
 
     def changing(source: Any, *rest: Any) -> Any:
         if Path(source.uri).name == Path(path).name and waiting:
             shutil.copyfile(waiting.pop(0), path)
         return read(source, *rest)
 
-    execution.read_pinned = changing
+    source_step.read_pinned = changing
 
 
 def lose_after_decision(keys: list[str]) -> None:

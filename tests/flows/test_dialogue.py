@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from geopandas import GeoDataFrame
 
-from geocairn.diagnosis import present_parameters
 from geocairn.failure import InputFailure
 from geocairn.flows import suspension
 from geocairn.flows.suspension import Dialogue
@@ -17,6 +16,7 @@ from geocairn.operations.registry import operations
 from geocairn.plan.check import check, graph_of
 from geocairn.plan.document import Document, document_of
 from geocairn.policy import RecoveryPolicy
+from geocairn.replanning.diagnosis import present_parameters
 from geocairn.step_call import Run
 from geocairn.stores.memory import HandOver
 from geocairn.workspace import open_workspace

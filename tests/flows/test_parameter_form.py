@@ -10,11 +10,11 @@ from geopandas import GeoDataFrame
 from prefect._internal.pydantic.v2_schema import create_v2_schema
 from pydantic import Field
 
-from geocairn.diagnosis import present_parameters
 from geocairn.flows.suspension import form_of
 from geocairn.operations.contract import operation
 from geocairn.operations.registry import operations
 from geocairn.plan.check import graph_of
+from geocairn.replanning.diagnosis import present_parameters
 
 
 class Shape:

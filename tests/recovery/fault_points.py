@@ -114,7 +114,7 @@ class FaultPoints:
 
 def install(folder: str) -> Callable[[], None]:
     """Put the shims in this process, and return what takes them away again."""
-    from geocairn import execution
+    from geocairn import execution, source_step
     from geocairn.operations.contract import Operation
     from geocairn.policy import RecoveryPolicy
     from geocairn.stores.checkpoints import CheckpointStore
@@ -123,7 +123,7 @@ def install(folder: str) -> Callable[[], None]:
 
     points = FaultPoints(folder)
     computed, loaded, admit = execution._computed, execution._loaded, execution.admit
-    read_source, in_batches = execution._read_source, execution._in_batches
+    read_source, in_batches = source_step.read_source, execution._in_batches
     implementation, task_init = Operation.implementation, StepTask.__init__
     store_layer, store_record = CheckpointStore._store_layer, CheckpointStore._store_record
 
@@ -186,7 +186,7 @@ def install(folder: str) -> Callable[[], None]:
     undo = [
         _put(execution, "_computed", computing),
         _put(execution, "_in_batches", computing_in_batches),
-        _put(execution, "_read_source", reading_source),
+        _put(source_step, "read_source", reading_source),
         _put(execution, "_loaded", loading),
         _put(execution, "admit", gating),
         _put(Operation, "implementation", implementing),

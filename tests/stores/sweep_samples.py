@@ -10,10 +10,10 @@ import pytest
 from store_samples import checkpoint, fingerprint, layer, overwrite
 
 from geocairn.checkpoint import Checkpoint, write_record
-from geocairn.stores import keys, sweep_removal
+from geocairn.stores import keys
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.leases import owner
-from geocairn.stores.sweep import Retention, Sweep, sweep
+from geocairn.stores.sweep import Retention, Sweep, removal, sweep
 
 AT_ONCE = dt.timedelta(0)
 NOTHING_KEPT = Retention(traces=AT_ONCE, quarantine=AT_ONCE, deaths=AT_ONCE, unsigned=AT_ONCE)
@@ -87,5 +87,5 @@ def at(point: str, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> l
             done.append(None)
             done[0] = act()
 
-    monkeypatch.setattr(sweep_removal, "stage", stage)
+    monkeypatch.setattr(removal, "stage", stage)
     return done

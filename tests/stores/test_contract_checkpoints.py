@@ -234,13 +234,22 @@ def test_a_lost_layer_survives_pickling() -> None:
 
 @pytest.mark.parametrize("named", [True, False])
 def test_what_is_not_believed_is_replaced_and_kept_aside(store: CheckpointStore, named: bool) -> None:
-    old = expired(store)
+    old = commit(store)
+    assert old.layer is not None
+    store.objects.delete(old.layer.key)
     made = commit(store, number=2, replace=store.look_up(FP) if named else None)
     assert store.get(FP) == made
     assert made.layer != old.layer
     (aside,) = list_quarantine(store.objects, FP)
     assert parse_record(aside["record"].encode(), FP) == old
-    assert "expired" in aside["reason"]
+    assert "layer" in aside["reason"]
+
+
+def test_what_has_only_expired_is_replaced_and_not_kept_aside(store: CheckpointStore) -> None:
+    expired(store)
+    made = commit(store, number=2, replace=store.look_up(FP))
+    assert store.get(FP) == made
+    assert list(list_quarantine(store.objects, FP)) == []
 
 
 def test_a_record_that_is_no_text_is_kept_aside_whole(store: CheckpointStore) -> None:

@@ -19,7 +19,7 @@ from geocairn.stores.opening import open_store
 from geocairn.stores.quarantine import list_quarantine, set_aside
 from geocairn.stores.runs import RunInFlight
 from geocairn.stores.sweep import Retention, sweep
-from geocairn.stores.sweep_budget import parse_size
+from geocairn.stores.sweep.budget import parse_size
 from geocairn.stores.traces import write_decision, write_trace
 
 ONE = fingerprint("one")

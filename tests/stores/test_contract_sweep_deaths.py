@@ -149,9 +149,9 @@ def test_a_sweep_that_was_killed_is_finished_by_the_next(
         store.put_run_layer(f"run-{number}", FP, layer(), checkpoint("step"))
     body = f"""
 import datetime as dt
-from geocairn.stores import sweep_removal
+from geocairn.stores.sweep import removal
 from geocairn.stores.sweep import Retention, sweep
-sweep_removal.stage = lambda name: {KILL} if name.startswith({point!r}) else None
+removal.stage = lambda name: {KILL} if name.startswith({point!r}) else None
 sweep(store, grace=dt.timedelta(0), retention=Retention(unsigned=dt.timedelta(0)))
 """
     killed(body, store_url, store_settings, own_temporary_files)
@@ -230,7 +230,7 @@ def test_uploads_are_listed_page_by_page(
     assert isinstance(store.objects, S3Objects)
     for number in range(5):
         client(s3_settings).create_multipart_upload(Bucket=s3_bucket, Key=keys.SHARED.layer(FP, str(number)))
-    monkeypatch.setattr("geocairn.stores.sweep_debris.PAGE", 2)
+    monkeypatch.setattr("geocairn.stores.sweep.debris.PAGE", 2)
     later(store, hours=2)
     assert len(sweep(store).removed) == 5
     assert open_parts(store) == []

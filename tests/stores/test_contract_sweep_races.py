@@ -26,14 +26,14 @@ from sweep_samples import (
 
 from geocairn.checkpoint import Checkpoint, LayerReference, write_record
 from geocairn.s3 import S3Settings
-from geocairn.stores import checkpoints, keys, leases, sweep_removal
+from geocairn.stores import checkpoints, keys, leases
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.layers import write_layer_file
 from geocairn.stores.leases import Held, acquire, owner
 from geocairn.stores.objects import Info
 from geocairn.stores.opening import open_store
 from geocairn.stores.runs import RunInFlight
-from geocairn.stores.sweep import sweep
+from geocairn.stores.sweep import removal, sweep
 from geocairn.stores.waiting import lease_or_result
 
 ONE = fingerprint("one")
@@ -325,7 +325,7 @@ def test_a_sweep_that_is_cut_off_at_any_point_is_finished_by_the_next(
         expired(store, name)
     orphan(store, "three")
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(sweep_removal, "stage", lambda name: cut_off(name, point))
+        interrupted.setattr(removal, "stage", lambda name: cut_off(name, point))
         with pytest.raises(KeyboardInterrupt):
             sweep(store, grace=AT_ONCE)
     for print_ in [fingerprint(name) for name in range(4)]:

@@ -74,9 +74,10 @@ class Watch:
         self.read: list[str] = []
         lock = threading.Lock()
         import geocairn.execution as execution
+        from geocairn import source_step
         from geocairn.stores.checkpoints import CheckpointStore
 
-        computed, load, read_pinned = execution._computed, CheckpointStore.load, execution.read_pinned
+        computed, load, read_pinned = execution._computed, CheckpointStore.load, source_step.read_pinned
 
         def computing(call: Any, *more: Any) -> Any:
             with lock:
@@ -95,7 +96,7 @@ class Watch:
 
         monkeypatch.setattr(execution, "_computed", computing)
         monkeypatch.setattr(CheckpointStore, "load", loading)
-        monkeypatch.setattr(execution, "read_pinned", reading)
+        monkeypatch.setattr(source_step, "read_pinned", reading)
 
     def taken(self) -> tuple[list[str], list[str]]:
         """Return what was computed and read since the last question, sorted."""

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from geocairn.failure import Failure, FailureClass
 from geocairn.stores.objects import Conflict, Info, Objects
-from geocairn.stores.sweep_account import Kind, Left, Removed, Sweep, left
-from geocairn.stores.sweep_view import concurrently
+from geocairn.stores.sweep.account import Kind, Left, Removed, Sweep, left
+from geocairn.stores.sweep.view import concurrently
 
 PATIENCE = 20
 """Refused deletions in a row after which the rest is not tried."""

@@ -17,15 +17,16 @@ from geocairn.checkpoint import format_time
 from geocairn.failure import Failure, InputFailure
 from geocairn.memory import Memory
 from geocairn.policy import DEFAULT_POLICY
-from geocairn.stores import keys, sweep_removal
+from geocairn.stores import keys
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.objects import Info
 from geocairn.stores.process import is_gone
-from geocairn.stores.sweep_account import Kept, Kind, Sweep, left
-from geocairn.stores.sweep_budget import least_valuable
-from geocairn.stores.sweep_debris import sweep_open_uploads, sweep_temporary_files
-from geocairn.stores.sweep_removal import CHANGED, Doomed, Removal
-from geocairn.stores.sweep_view import (
+from geocairn.stores.sweep import removal
+from geocairn.stores.sweep.account import Kept, Kind, Sweep, left
+from geocairn.stores.sweep.budget import least_valuable
+from geocairn.stores.sweep.debris import sweep_open_uploads, sweep_temporary_files
+from geocairn.stores.sweep.removal import CHANGED, Doomed, Removal
+from geocairn.stores.sweep.view import (
     RESOLUTION,
     RecordSeen,
     View,
@@ -104,7 +105,7 @@ def sweep(
     report = Sweep(store.url, dry_run, format_time(started), size_budget=size_budget)
     view = look(store.objects, memory)
     report.left += view.left
-    sweep_removal.stage("looked")
+    removal.stage("looked")
     _Sweeper(store, view, report, grace.total_seconds(), kept_for, Removal(store.objects, report)).sweep()
     return report
 
@@ -126,9 +127,9 @@ class _Sweeper:
         """Remove, in the order that is safe."""
         self._expired()
         self._damaged()
-        sweep_removal.stage("records removed")
+        removal.stage("records removed")
         self._layers(self._orphans())
-        sweep_removal.stage("layers removed")
+        removal.stage("layers removed")
         self._runs()
         self._leases()
         self._old("trace", self.view.traces, self.retention.traces, parts=5)
@@ -226,7 +227,7 @@ class _Sweeper:
     def _layers(self, doomed: list[Doomed]) -> None:
         if doomed and not self.report.dry_run:
             changed = self._changed({one.fingerprint for one in doomed})
-            sweep_removal.stage("looked again")
+            removal.stage("looked again")
             self.report.spare(CHANGED, sum(one.fingerprint in changed for one in doomed))
             doomed = [one for one in doomed if one.fingerprint not in changed]
         self.removal.remove(doomed)

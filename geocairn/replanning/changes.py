@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from geocairn.diagnosis import present_parameters
-from geocairn.execution import json_values
+from geocairn.checkpoint import json_values
 from geocairn.plan.graph import Graph, Node
 from geocairn.plan.model import Plan, Step
+from geocairn.replanning.diagnosis import present_parameters
 
 _LONGEST = 120
 

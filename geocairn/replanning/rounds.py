@@ -16,16 +16,16 @@ from typing import Any
 
 from geocairn.answer import Answer
 from geocairn.classification import classify
-from geocairn.diagnosis import diagnose, present_parameters
 from geocairn.failure import Failure, FailureClass, InputFailure
 from geocairn.plan.check import Checked
 from geocairn.plan.complaint import Complaint, PlanError
 from geocairn.plan.document import Document, document_of
 from geocairn.plan.graph import Node, output_names
 from geocairn.plan.model import Output, Plan
-from geocairn.plan_changes import changes, described, shown
-from geocairn.planners import Planner
 from geocairn.policy import RecoveryPolicy
+from geocairn.replanning.changes import changes, described, shown
+from geocairn.replanning.diagnosis import diagnose, present_parameters
+from geocairn.replanning.planners import Planner
 
 _log = logging.getLogger(__name__)
 

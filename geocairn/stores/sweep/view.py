@@ -30,7 +30,7 @@ from geocairn.memory import Memory
 from geocairn.stores import keys, leases, runs
 from geocairn.stores.objects import Info, Objects
 from geocairn.stores.process import is_gone
-from geocairn.stores.sweep_account import Left, left
+from geocairn.stores.sweep.account import Left, left
 
 THREADS = 16
 

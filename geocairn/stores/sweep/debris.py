@@ -19,8 +19,8 @@ from geocairn.stores import keys
 from geocairn.stores.objects import PAGE, Objects
 from geocairn.stores.refusals import refusal
 from geocairn.stores.scratch import Scratch
-from geocairn.stores.sweep_account import Left, Removed, left
-from geocairn.stores.sweep_view import fingerprint_in
+from geocairn.stores.sweep.account import Left, Removed, left
+from geocairn.stores.sweep.view import fingerprint_in
 
 if TYPE_CHECKING:
     from geocairn.stores.s3 import S3Objects

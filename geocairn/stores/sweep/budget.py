@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from geocairn.failure import InputFailure
-from geocairn.stores.sweep_view import RecordSeen
+from geocairn.stores.sweep.view import RecordSeen
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGTP]?)(i?)B?\Z")
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from geocairn.answer_codes import ERRNOS, S3_CODES, SQLSTATES, STATUSES
-from geocairn.exception_types import HIDING, MESSAGES, STATED_STATUS, STATUS_IN_TEXT, TYPES, WRAPPERS
+from geocairn.classification.answer_codes import ERRNOS, S3_CODES, SQLSTATES, STATUSES
+from geocairn.classification.exception_types import HIDING, MESSAGES, STATED_STATUS, STATUS_IN_TEXT, TYPES, WRAPPERS
 from geocairn.failure import ACTIONS, Failure, FailureClass
 
 

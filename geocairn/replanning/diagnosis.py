@@ -12,8 +12,7 @@ from typing import Any
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 
 from geocairn.answer import Answer
-from geocairn.checkpoint import Checkpoint
-from geocairn.execution import json_values
+from geocairn.checkpoint import Checkpoint, json_values
 from geocairn.failure import Failure
 from geocairn.fingerprint import parameter_record
 from geocairn.operations.contract import Operation
