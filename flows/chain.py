@@ -16,7 +16,8 @@ from prefect.futures import PrefectFuture
 
 from geocairn.answer import Answer, StepOutcome
 from geocairn.checkpoint import Checkpoint, LayerFacts
-from geocairn.decide import Decision, Verdict, decide, decision_record
+from geocairn.classification import classify
+from geocairn.decide import UNREADABLE, Decision, Verdict, decide, decision_record
 from geocairn.failure import Failure, SourceChanged
 from geocairn.fallbacks import fallbacks_due
 from geocairn.lineage import planned
@@ -125,7 +126,10 @@ class _Again:
         unreadable = {
             name: outcome.error
             for name, outcome in outcomes.items()
-            if outcome.error is not None and decision.verdicts[name].node.allow_older and name not in self.unreadable
+            if outcome.error is not None
+            and decision.verdicts[name].node.allow_older
+            and name not in self.unreadable
+            and classify(outcome.error).failure_class in UNREADABLE
         }
         if unreadable:
             self.unreadable |= unreadable

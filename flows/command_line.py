@@ -140,7 +140,8 @@ def run(
         print_remarks(checked, document)
     previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
     decision = decide(checked.graph, workspace, previous=previous)
-    replans = bool(decision.failures and (planner or checked.graph.plan.planner))
+    mendable = planner or checked.graph.plan.planner or any(verdict.node.fallback for verdict in decision.failures)
+    replans = bool(decision.failures and mendable)
     answer = None if record or replans else quick_answer(decision, workspace, document, _started, previous)
     if answer is not None:
         found = _with_command(answer.as_json(), context, checked)

@@ -45,7 +45,7 @@ class Command:
         kept = [each for each in self.settings if _target(each) != target]
         for each in [*kept, *([setting] if setting else [])]:
             parts += ["--set", each]
-        for each in [*self.accepted, *([accept] if accept else [])]:
+        for each in dict.fromkeys([*self.accepted, *([accept] if accept else [])]):
             parts += ["--accept-fallback", each]
         for option, value in (("--store", self.store), ("--scope", self.scope), ("--planner", self.planner)):
             parts += [option, value] if value else []

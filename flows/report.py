@@ -94,6 +94,8 @@ def print_status(record: Mapping[str, Any]) -> None:
         _print_defects(entry)
     for entry in record["sources"]:
         _print_defects(entry)
+        if "caveat" in entry:
+            click.secho(f"caveat: {entry['caveat']}", fg="yellow")
     for entry in record["outputs"]:
         verb = "stands" if entry["outcome"] == "reuse" else "to be written"
         click.echo(f"  {_coloured(entry['outcome'], 10)}  output {entry['name']}: {verb}")

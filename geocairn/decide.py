@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from geocairn.checkpoint import Checkpoint
+from geocairn.classification import classify
 from geocairn.expectation import unmet
-from geocairn.failure import Failure, InputFailure
+from geocairn.failure import Failure, FailureClass, InputFailure
 from geocairn.fingerprint import components, fallback_record, fingerprint, publication_record, step_record
 from geocairn.gate import GATE_VERSION
 from geocairn.pinning import PinnedSource, pin, pinned_at
@@ -24,6 +25,10 @@ from geocairn.stores.belief import LookUp
 from geocairn.workspace import Workspace
 
 Outcome = Literal["reuse", "compute", "not_needed"]
+
+UNREADABLE = (FailureClass.INPUT, FailureClass.TRANSIENT)
+"""Classes of failure by which a source counts as unreadable, so that its version before may answer. Not fatal ones: who
+may not read a source is not answered from what was read of it before."""
 
 _PRESENT = "present"
 
@@ -216,11 +221,17 @@ def _pinned(
             return pin(node.source, workspace), None
         except Failure as failure:
             reason = failure.at(f"source {node.name}") if isinstance(failure, InputFailure) else failure
-    known = previous.get("nodes", {}).get(node.name, {}).get("components", {})
-    if not node.allow_older or not known.get("version"):
+    entry = previous.get("nodes", {}).get(node.name, {})
+    known = entry.get("components", {})
+    may = node.allow_older and known.get("version") and classify(reason).failure_class in UNREADABLE
+    pinned = (
+        pinned_at(node.source, SourceVersion(str(known["version"]), known.get("uri") is None), workspace)
+        if may
+        else None
+    )
+    if pinned is None or entry.get("uri") != pinned.uri:  # else another plan of that name, or another place
         raise reason from None
-    before = SourceVersion(str(known["version"]), known.get("uri") is None)
-    return pinned_at(node.source, before, workspace), reason
+    return pinned, reason
 
 
 def _of_fallback(node: Node, record: Mapping[str, Any], verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
@@ -317,6 +328,8 @@ def decision_record(
             continue  # the next decision is about the exact step again
         if name in reached if reached is not None else verdict.present:
             nodes[name] = {"fingerprint": verdict.fingerprint, "components": _comparable(verdict.record)}
+            if verdict.pinned is not None:
+                nodes[name]["uri"] = verdict.pinned.uri
     return {
         "plan": decision.graph.plan.name,
         "nodes": {name: nodes[name] for name in nodes if name in decision.verdicts},
@@ -337,6 +350,7 @@ def status_record(decision: Decision) -> dict[str, Any]:
                 **_entry(verdict),
                 "uri": verdict.pinned.uri if verdict.pinned else None,
                 "version": verdict.pinned.version.text if verdict.pinned else None,
+                **({"caveat": verdict.caveat} if verdict.caveat is not None else {}),
             }
             for verdict in decision.verdicts.values()
             if verdict.node.kind == "source"

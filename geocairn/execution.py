@@ -63,6 +63,7 @@ def execute(call: StepCall, run: Run) -> Checkpoint:
         call.fingerprint,
         owner(run.run_id, call.backend),
         waits_for=lambda busy: run.notice(call.where, f"waits: {busy}"),
+        memory=run.policy.deaths_within_hours * 3600,
         run_id=run.run_id,
     )
     if isinstance(held, Checkpoint):
@@ -109,10 +110,7 @@ def _heed_deaths(held: Held, call: StepCall, run: Run) -> None:
         count = held.deaths[held.taken_from]
         run.recoveries.add(call.step_name, Recovery.HOLDER_DIED, backend=held.taken_from, deaths=count)
         run.notice(call.where, f"taken over from a worker that died over it on {held.taken_from} (death {count})")
-    recent = held.last_death is not None and (
-        run.workspace.store.objects.now() - held.last_death < policy.deaths_within_hours * 3600
-    )
-    if policy.deaths and recent and deaths >= policy.deaths:
+    if policy.deaths and deaths >= policy.deaths:
         raise HoldersDied(
             f"{deaths} workers died computing it on {call.backend}",
             where=call.where,

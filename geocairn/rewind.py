@@ -51,10 +51,13 @@ def found_again(checkpoint: Checkpoint, run: Run, lost: LayerLost) -> Checkpoint
     where = f"step {checkpoint.step or checkpoint.operation}"
     with run.lock:
         layers = run.rewound.setdefault(checkpoint.fingerprint, set())
-        layers.add(checkpoint.layer.key if checkpoint.layer is not None else "")
+        key = checkpoint.layer.key if checkpoint.layer is not None else ""
+        is_first = key not in layers  # of those that miss this layer
+        layers.add(key)
     if len(layers) > ROUNDS:
         raise _hopeless(lost, f"it was computed again {ROUNDS} times in this run and is lost once more")
-    run.recoveries.add(checkpoint.step or checkpoint.operation, Recovery.ROLLED_BACK, error=str(lost))
+    if is_first:
+        run.recoveries.add(checkpoint.step or checkpoint.operation, Recovery.ROLLED_BACK, error=str(lost))
     run.notice(where, f"its layer is lost, so it runs again ({lost.what})")
     return execute(_call_of_record(checkpoint, run, lost), run)
 

@@ -23,6 +23,7 @@ from geocairn.tasks.call import call_of
 from geocairn.tasks.recovery import progress_of, step_name
 from geocairn.tasks.runs import current_run
 from geocairn.tasks.signature import signed
+from geocairn.tasks.termination import heed_termination
 
 
 def body_of(operation: Operation) -> Callable[..., Checkpoint]:
@@ -41,6 +42,7 @@ def body_of(operation: Operation) -> Callable[..., Checkpoint]:
         progress.eligible = task.backends_for(call)
         backend = progress.backend(progress.eligible)
         lost = progress.begin()
+        heed_termination()
         run = current_run()
         call = replace(call, backend=backend, attempt=len(progress.attempts) + 1, after_memory=progress.after_memory)
         checkpoint = publish_step(call, run) if operation.effect else execute(call, run)

@@ -7,6 +7,7 @@ and a trace that cannot be kept costs the flow nothing but a line in the log.
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import os
@@ -14,16 +15,20 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from geocairn.checkpoint import Checkpoint, format_time
 from geocairn.classification import classify
 from geocairn.failure import Failure, FailureClass
-from geocairn.stores.keys import run_folder
+from geocairn.stores import keys
 from geocairn.stores.traces import write_trace
 
 if TYPE_CHECKING:
     from geocairn.tasks.runs import FlowRun
+
+READERS = 16
+"""How many objects are read at a time."""
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +39,9 @@ class FlowTrace:
     def __init__(self) -> None:
         self.started = time.time()
         self.written = False
+        self.handing_in = threading.Lock()
+        self.handed_in: dict[str, Any] = {}
+        """What of recovery in this process lies in the store."""
         self._entries: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
@@ -68,14 +76,28 @@ def step_entry(
     }
 
 
-def hand_in(run: FlowRun) -> None:
-    """Leave what this process has seen where the flow's own process finds it."""
-    part = {"steps": run.trace.entries(), "notices": run.notices, **run.recoveries.as_json()}
-    key = f"{_folder(run.run_id)}{socket.gethostname()}-{os.getpid()}.json"
-    try:
-        run.workspace.store.objects.write(key, json.dumps(part).encode("utf-8"))
-    except Failure as failure:
-        _log.warning("what this worker saw of run %s does not reach its trace: %s", run.run_id, failure)
+def this_worker() -> str:
+    """Return a name for this process, as part of a key."""
+    return f"{keys.safe(socket.gethostname())}-{os.getpid()}"
+
+
+def hand_in(run: FlowRun, task_run_id: str) -> None:
+    """Leave what this process has seen of a task run where the flow's own process finds it.
+
+    One object a task run, and one for what recovery did in this process, written only when that has changed.
+    """
+    folder = _folder(run.run_id)
+    with run.trace.handing_in:
+        seen = {"notices": run.notices, **run.recoveries.as_json()}
+        parts = {f"{folder}{keys.safe(task_run_id)}.json": {"steps": {task_run_id: run.trace.entries()[task_run_id]}}}
+        if seen != run.trace.handed_in and (run.trace.handed_in or any(seen.values())):
+            parts[f"{folder}{this_worker()}.json"] = seen
+        try:
+            for key, part in parts.items():
+                run.workspace.store.objects.write(key, json.dumps(part).encode("utf-8"))
+            run.trace.handed_in = copy.deepcopy(seen)
+        except Failure as failure:
+            _log.warning("what this worker saw of run %s does not reach its trace: %s", run.run_id, failure)
 
 
 def keep(run: FlowRun, flow_name: str, state: Any) -> None:
@@ -89,8 +111,6 @@ def keep(run: FlowRun, flow_name: str, state: Any) -> None:
     """
     run.trace.written = True
     steps = run.trace.entries()
-    if not steps and not run.shares_pins:
-        return  # it used a store and no step
     notices = list(run.notices)
     for part in _parts(run):
         steps.update(part.get("steps", {}))
@@ -149,7 +169,7 @@ def _ending(state: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _folder(run_id: str) -> str:
-    return f"{run_folder(run_id)}trace/"
+    return f"{keys.run_folder(run_id)}trace/"
 
 
 def _parts(run: FlowRun) -> Iterator[dict[str, Any]]:
@@ -157,9 +177,10 @@ def _parts(run: FlowRun) -> Iterator[dict[str, Any]]:
         return
     objects = run.workspace.store.objects
     try:
-        for info in list(objects.list(_folder(run.run_id))):
-            stored = objects.read(info.key)
-            if stored is not None:
-                yield json.loads(stored.data)
+        listed = [info.key for info in objects.list(_folder(run.run_id))]
+        with ThreadPoolExecutor(READERS) as pool:
+            for stored in pool.map(objects.read, listed):
+                if stored is not None:
+                    yield json.loads(stored.data)
     except (Failure, ValueError) as failure:
         _log.warning("what workers saw of run %s could not be read: %s", run.run_id, failure)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from prefect.context import TaskRunContext
 from prefect.logging.loggers import task_run_logger
 
-from geocairn.classification import Classification, classify, retry_after
+from geocairn.classification import Classification, classify, retry_after, text_of
 from geocairn.failure import Failure, HoldersDied, UnsoundResult
 from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
 from geocairn.recoveries import Recovery
@@ -139,9 +139,14 @@ class _Attempt:
         self.log = task_run_logger(task_run, task=task)
 
     @property
+    def said(self) -> str:
+        """What the error says."""
+        return text_of(self.error)
+
+    @property
     def text(self) -> str:
-        """The error in one line."""
-        return f"{type(self.error).__name__}: {self.error}"
+        """The error's type and what it says."""
+        return f"{type(self.error).__name__}: {self.said}"
 
     def decide(self) -> bool:
         record = attempt_record(self.backend, self.found, self.error)
@@ -155,10 +160,10 @@ class _Attempt:
         if self.in_place and self.action == "reroute" and self._reroute():
             return True
         if self.found.known:
-            self.log.error("%s failure (%s): %s", self.found.failure_class, self.action, self.error)
+            self.log.error("%s failure (%s): %s", self.found.failure_class, self.action, self.said)
         else:
             name = type(self.error).__name__
-            self.log.error("a failure that no rule knows, so it halts: %s: %s", name, self.error, exc_info=self.error)
+            self.log.error("a failure that no rule knows, so it halts: %s: %s", name, self.said, exc_info=self.error)
         return False
 
     def _retry(self) -> bool:
@@ -168,7 +173,7 @@ class _Attempt:
         asked = retry_after(self.error)
         if done >= budget:
             spent = f"after {budget} retries" if budget else "and no retries are allowed"
-            self.log.error("transient failure (%s) %s: %s", reason, spent, self.error)
+            self.log.error("transient failure (%s) %s: %s", reason, spent, self.said)
             return False
         if asked is not None and asked > self.policy.longest_wait_seconds:
             limit = self.policy.longest_wait_seconds
@@ -177,14 +182,14 @@ class _Attempt:
                 reason,
                 asked,
                 limit,
-                self.error,
+                self.said,
             )
             return False
         delay = max(self.policy.delay(done), asked or 0.0)
         self.progress.delay = delay
         self.progress.retries = done + 1
         count = f"retry {done + 1} of {budget} in {delay:.1f} s"
-        self.log.warning("transient failure (%s): %s: %s", reason, count, self.error)
+        self.log.warning("transient failure (%s): %s: %s", reason, count, self.said)
         self.tell(Recovery.RETRIED, backend=self.backend, retry=done + 1, delay=round(delay, 3), error=self.text)
         return True
 
@@ -197,7 +202,7 @@ class _Attempt:
         progress.error = None
         progress.after_memory |= isinstance(self.error, HoldersDied) or "memory" in self.found.reason
         following = progress.backend(self.eligible)
-        self.log.warning("%s cannot do it: rerouted to %s: %s", self.backend, following, self.error)
+        self.log.warning("%s cannot do it: rerouted to %s: %s", self.backend, following, self.said)
         self.tell(Recovery.REROUTED, **{"from": self.backend, "to": following, "error": self.text})
         return True
 
@@ -219,5 +224,5 @@ def attempt_record(backend: str, found: Classification, error: BaseException) ->
         "backend": backend,
         "class": found.failure_class.value,
         "known": found.known,
-        "error": f"{type(error).__name__}: {error}",
+        "error": f"{type(error).__name__}: {text_of(error)}",
     }

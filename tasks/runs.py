@@ -80,10 +80,13 @@ class FlowRun(Run):
         return agreed
 
     def note(self, task_run: Any, entry: dict[str, Any]) -> None:
-        """Note what became of a task run, for the flow's trace."""
+        """Note what became of a task run: for the flow's trace, and so that the sweep leaves its checkpoint alone."""
         self.trace.note(str(task_run.id), entry)
         if not self.ours:
-            flow_trace.hand_in(self)
+            flow_trace.hand_in(self, str(task_run.id))
+        if self.in_flight is not None and entry["fingerprint"] is not None:
+            # What was computed just now is young enough to stay until the next heartbeat.
+            self.in_flight.add([entry["fingerprint"]], at_once=entry["outcome"] == "reused")
 
     def finish(self, state: Any) -> None:
         """Leave the trace of the flow run and say that it is over; later calls do nothing."""
@@ -211,12 +214,20 @@ def _run_of(block: CheckpointStoreBlock, flow: FlowRunContext | None, task_run: 
     made.ours = flow is None or not flow.detached
     made.flow_name = name
     made.trace = flow_trace.FlowTrace()
+    if name:
+        # A worker process names what it may read under a name of its own.
+        sign = run_id if made.ours else f"{run_id}.{flow_trace.this_worker()}"
+        made.in_flight = RunInFlight(made.workspace.store, sign, [])
     with _lock:
         run = _runs.setdefault(key, made)
+        if run is made and made.in_flight is not None:
+            try:
+                made.in_flight.start()
+            except BaseException:
+                del _runs[key]  # another attempt begins anew
+                raise
     if run is made and made.ours and flow is not None and flow.flow is not None:
         _watch_end(flow.flow)
-        made.in_flight = RunInFlight(made.workspace.store, run_id, [])
-        made.in_flight.start()
     return run
 
 

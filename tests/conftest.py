@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -82,11 +83,18 @@ def s3_settings(s3_server: S3Server) -> S3Settings:
 
 
 @pytest.fixture
-def s3_bucket(s3_settings: S3Settings) -> str:
-    """A fresh bucket."""
+def s3_bucket(s3_settings: S3Settings) -> Iterator[str]:
+    """A fresh bucket; emptied and removed at the end, since the server keeps volumes for each."""
     name = f"test-{uuid.uuid4().hex[:16]}"
-    client(s3_settings).create_bucket(Bucket=name)
-    return name
+    service = client(s3_settings)
+    service.create_bucket(Bucket=name)
+    yield name
+    for page in service.get_paginator("list_objects_v2").paginate(Bucket=name):
+        keys = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
+        if keys:
+            service.delete_objects(Bucket=name, Delete={"Objects": keys, "Quiet": True})
+    with contextlib.suppress(service.exceptions.ClientError):  # a test may have left an upload open in it
+        service.delete_bucket(Bucket=name)
 
 
 @pytest.fixture

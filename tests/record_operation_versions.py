@@ -27,7 +27,7 @@ def digests() -> dict[str, str]:
     from geocairn.source_code import code_version
 
     def own(module: str) -> bool:
-        return module.startswith("geocairn.") and module not in _TELLING
+        return module.startswith("geocairn.") and not module.startswith(_TELLING)
 
     return {
         f"{name}@{operation.version}": code_version(operation.function, own=own)

@@ -73,9 +73,25 @@ def _found(exception: BaseException | None, seen: set[int]) -> Classification | 
     return None
 
 
+def text_of(exception: BaseException) -> str:
+    """Return the text of an exception, also of one whose own text cannot be made."""
+    try:
+        return str(exception)
+    except Exception:  # noqa: BLE001 - somebody else's code, which must not hide what it was raised for
+        return f"a {type(exception).__name__} that has no text"
+
+
+def _attribute(value: object, name: str) -> Any:
+    """Return an attribute, None where there is none or it cannot be had: to look must not raise."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001 - a property of somebody else's exception
+        return None
+
+
 def _behind(exception: BaseException) -> BaseException | None:
     """Return what stands behind an exception: its cause, the reason or original that it keeps, or its context."""
-    for found in (exception.__cause__, *(getattr(exception, name, None) for name in ("reason", "orig"))):
+    for found in (exception.__cause__, *(_attribute(exception, name) for name in ("reason", "orig"))):
         if isinstance(found, BaseException):
             return found
     for found in exception.args:
@@ -88,7 +104,7 @@ def _row_of(exception: BaseException, seen: set[int]) -> Classification | None:
     if isinstance(exception, Failure):
         return Classification(exception.failure_class, True, exception.what)
     names = [f"{base.__module__}.{base.__qualname__}" for base in type(exception).__mro__]
-    text = str(exception)
+    text = text_of(exception)
     found = _s3_row(exception, text) or _status_row(exception, names, text)
     if found is not None:
         return found
@@ -105,7 +121,7 @@ def _row_of(exception: BaseException, seen: set[int]) -> Classification | None:
         failure_class, reason = TYPES[listed]
         return Classification(failure_class, True, reason, f"type {listed}")
     # After the types: the numbers of some (TLS, name resolution) mean something else.
-    number = getattr(exception, "errno", None)
+    number = _attribute(exception, "errno")
     if isinstance(exception, OSError) and isinstance(number, int) and number in ERRNOS:
         name = errno.errorcode[number]
         return Classification(ERRNOS[number], True, name, f"errno {name}")
@@ -135,7 +151,7 @@ def _status_row(exception: BaseException, names: list[str], text: str) -> Classi
         if name in STATED_STATUS:
             status = exception
             for part in STATED_STATUS[name].split("."):
-                status = getattr(status, part, None)
+                status = _attribute(status, part)
         elif name in STATUS_IN_TEXT:
             told = re.search(STATUS_IN_TEXT[name], text)
             status = int(told[1]) if told else None
@@ -146,7 +162,7 @@ def _status_row(exception: BaseException, names: list[str], text: str) -> Classi
 
 def _sqlstate_row(exception: BaseException) -> Classification | None:
     """Return the row of a database's error code: psycopg and asyncpg call it `sqlstate`, psycopg2 `pgcode`."""
-    state = getattr(exception, "sqlstate", None) or getattr(exception, "pgcode", None)
+    state = _attribute(exception, "sqlstate") or _attribute(exception, "pgcode")
     if not isinstance(state, str) or not _SQLSTATE.fullmatch(state):
         return None
     for key in (state, state[:2]):
@@ -162,14 +178,14 @@ def _status(exception: BaseException | None) -> int:
 
 
 def _metadata(exception: BaseException | None) -> Mapping[str, Any]:
-    response = getattr(exception, "response", None)
+    response = _attribute(exception, "response")
     found = response.get("ResponseMetadata") if isinstance(response, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def s3_code(exception: BaseException | None) -> str | None:
     """Return the S3 error code that a botocore exception carries, else None."""
-    response = getattr(exception, "response", None)
+    response = _attribute(exception, "response")
     if not isinstance(response, dict):
         return None
     error = response.get("Error")
@@ -201,14 +217,14 @@ def retry_after(exception: BaseException) -> float | None:
 
 
 def _asked(exception: BaseException) -> float | None:
-    stated = getattr(exception, "retry_after", None)
+    stated = _attribute(exception, "retry_after")
     if isinstance(exception, Failure) and isinstance(stated, int | float):
         return float(stated) if math.isfinite(stated) and stated >= 0 else None
-    response = getattr(exception, "response", None)
+    response = _attribute(exception, "response")
     for headers in (
         _metadata(exception).get("HTTPHeaders"),
-        getattr(response, "headers", None),
-        getattr(exception, "headers", None),
+        _attribute(response, "headers"),
+        _attribute(exception, "headers"),
     ):
         if headers is not None and hasattr(headers, "items"):
             stated_by_name = {str(name).lower(): str(value).strip() for name, value in headers.items()}

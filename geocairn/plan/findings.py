@@ -10,7 +10,8 @@ import os
 
 from pydantic import BaseModel
 
-from geocairn.failure import Failure, InputFailure
+from geocairn.classification import classify
+from geocairn.failure import Failure, FailureClass, InputFailure
 from geocairn.nearest import did_you_mean
 from geocairn.operations.registry import operations
 from geocairn.plan.document import Location
@@ -86,7 +87,7 @@ class Findings:
         try:
             described = self.describe(source) if self.describe else None
         except Failure as failure:
-            if allow_older:
+            if allow_older and classify(failure).failure_class in (FailureClass.INPUT, FailureClass.TRANSIENT):
                 return  # the decision finds out whether results of the version before are there
             if not isinstance(failure, InputFailure):
                 raise

@@ -20,10 +20,8 @@ from geocairn.replanning.diagnosis import present_parameters
 
 _LONGEST = 120
 
-_WITHOUT_MEANING = frozenset(
-    {"description", "checkpoint", "backends", "retries", "timeout", "retention", "fallback", "planner"}
-)
-"""Fields that change neither a result nor what is asked of it. A fallback that is used tells of itself."""
+_WITHOUT_MEANING = frozenset({"description", "checkpoint", "backends", "retries", "timeout", "retention", "planner"})
+"""Fields that change neither a result nor what is asked of it, nor what may answer in its place."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,8 @@ def _of_node(before: Node, after: Node) -> Iterator[Change]:
         return
     if before.inputs != after.inputs:
         yield Change(f"changed the inputs of {label} from {shown(before.inputs)} to {shown(after.inputs)}")
+    if before.allow_older != after.allow_older:
+        yield Change(f"changed {label}.allow_older from {shown(before.allow_older)} to {shown(after.allow_older)}")
     if before.source is not None and after.source is not None:
         yield from _of_fields(label, before.source.model_dump(mode="json"), after.source.model_dump(mode="json"))
     else:

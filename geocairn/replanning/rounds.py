@@ -80,7 +80,7 @@ class Replanning:
             label = f"round {self.rounds} of {policy.replans}: planner {planner.name}"
             try:
                 returned = planner.propose(_as_given(self.document.values), step, diagnosis)
-            except Exception as error:  # noqa: BLE001 - somebody else's code: whatever it raises ends the replanning
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - somebody else's code: whatever it raises ends the replanning
                 _log.exception("planner %s failed", planner.name)
                 self._end(f"planner {planner.name} failed: {_classified(error)}", step, say, diagnosis)
                 return False
@@ -224,7 +224,7 @@ def _complaints(error: PlanError | InputFailure) -> list[str]:
     return [complaint.text(error.document) for complaint in error.complaints]
 
 
-def _classified(error: Exception) -> str:
+def _classified(error: BaseException) -> str:
     found = classify(error)
     known = found.failure_class.value if found.known else f"{found.failure_class.value}, no rule knows it"
     message = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}"

@@ -95,9 +95,11 @@ class LayerSpool:
 
     def close(self) -> None:
         """Let the temporary files go. May be called again."""
-        self._end()
-        while self._segments:
-            self._segments.pop().unlink(missing_ok=True)
+        try:
+            self._end()
+        finally:  # what cannot be finished on a full disk must not stay on it
+            while self._segments:
+                self._segments.pop().unlink(missing_ok=True)
 
     def _check_alike(self, layer: Any) -> None:
         types = dict(zip(layer.columns, layer.dtypes, strict=True))

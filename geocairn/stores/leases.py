@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import secrets
 import threading
 import time
@@ -31,6 +32,9 @@ INTERVAL = 5.0
 
 TTL = 30.0
 """Seconds without a heartbeat after which a holder counts as dead."""
+
+MEMORY = 24 * 3600.0
+"""Seconds after the last death when all are forgotten."""
 
 _RACES = 10
 _log = logging.getLogger(__name__)
@@ -83,6 +87,7 @@ def acquire(
     *,
     interval: float = INTERVAL,
     ttl: float = TTL,
+    memory: float = MEMORY,
 ) -> Held | Busy:
     """Take the lease on a fingerprint if it is free, expired, or its holder is certainly gone.
 
@@ -90,6 +95,7 @@ def acquire(
     ----------
     owner : who takes it; see the function `owner`.
     interval, ttl : seconds between heartbeats, and after which one that has no heartbeat is expired.
+    memory : seconds after the last death when all are forgotten.
 
     Raises
     ------
@@ -105,7 +111,8 @@ def acquire(
         if stored is not None:
             standing = _parse(stored.data)
             if standing is not None:
-                mine.deaths, mine.died = dict(standing.deaths), standing.died
+                if standing.died is not None and now - standing.died < memory:
+                    mine.deaths, mine.died = dict(standing.deaths), standing.died
                 if standing.owner is not None:
                     if standing.token == token:  # our own write, whose answer was lost
                         return Held(objects, fingerprint, standing, stored.tag, interval, ttl)
@@ -152,7 +159,6 @@ class Held:
     key : of the lease object.
     lost : set when another has taken it over, or when it could not be renewed until it expired.
     deaths : how often holders before died, by backend.
-    last_death : when the last of them was counted, in seconds since the epoch by the store's clock; None without any.
     taken_from : the backend on which the holder before was computing when it died; None where the lease was free.
     """
 
@@ -167,7 +173,6 @@ class Held:
         taken_from: str | None = None,
     ) -> None:
         self.fingerprint = fingerprint
-        self.last_death = lease.died
         self.taken_from = taken_from
         self.lost = threading.Event()
         self.deaths = dict(lease.deaths)
@@ -176,6 +181,7 @@ class Held:
         self._lease = lease
         self._tag = tag
         self._ttl = ttl
+        self._process = os.getpid()
         self._renewed = time.monotonic()
         self._released = False
         self._lock = threading.Lock()
@@ -189,8 +195,15 @@ class Held:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process took it: a forked child has inherited what its parent holds, and does not hold it."""
+        return self._process == os.getpid()
+
     def release(self) -> None:
         """Give the lease back. Where the store does not answer it is left to expire, and the log says so."""
+        if not self.is_ours:
+            return
         self._heartbeat.stop()
         with self._lock:
             if self._released:
@@ -252,7 +265,7 @@ class Held:
 
 def release_all() -> int:
     """Release every lease that this process holds: for the way out on termination. Return how many."""
-    held = list(_held)
+    held = [lease for lease in list(_held) if lease.is_ours]
     for lease in held:
         lease.release()
     return len(held)

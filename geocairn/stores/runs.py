@@ -88,13 +88,13 @@ class RunInFlight:
         self._write()
         self._heartbeat.start()
 
-    def add(self, fingerprints: Iterable[str]) -> None:
-        """Name more fingerprints that the run may read."""
+    def add(self, fingerprints: Iterable[str], *, at_once: bool = True) -> None:
+        """Name more fingerprints that the run may read: at once, or with the next heartbeat."""
         with self._lock:
             before = len(self._fingerprints)
             self._fingerprints |= {keys.check_fingerprint(fingerprint) for fingerprint in fingerprints}
             grown = len(self._fingerprints) > before
-        if grown:
+        if grown and at_once:
             self._write()
 
     def end(self) -> None:

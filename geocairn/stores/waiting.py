@@ -15,7 +15,7 @@ from typing import Any
 from geocairn.checkpoint import Checkpoint
 from geocairn.failure import TransientFailure
 from geocairn.stores.checkpoints import CheckpointStore
-from geocairn.stores.leases import INTERVAL, TTL, Busy, Held, acquire
+from geocairn.stores.leases import INTERVAL, MEMORY, TTL, Busy, Held, acquire
 
 FIRST_PAUSE = 0.1
 """Seconds before the first new look; each pause is half as long again as the one before."""
@@ -34,6 +34,7 @@ def lease_or_result(
     run_id: str | None = None,
     interval: float = INTERVAL,
     ttl: float = TTL,
+    memory: float = MEMORY,
 ) -> Held | Checkpoint:
     """Return the checkpoint of a fingerprint once somebody has made it, or the lease to make it.
 
@@ -43,6 +44,7 @@ def lease_or_result(
     waits_for : told for whom it waits, once for each holder.
     timeout : seconds after which waiting ends with a transient failure.
     cancelled : ends the waiting, with a transient failure, when it is set.
+    memory : seconds after the last death of a holder when all are forgotten.
     run_id : also accept a layer that is kept for this run alone.
 
     Raises
@@ -54,7 +56,7 @@ def lease_or_result(
     pause = FIRST_PAUSE
     told: tuple[Any, ...] | None = None
     while True:
-        lease = acquire(store.objects, fingerprint, owner, interval=interval, ttl=ttl)
+        lease = acquire(store.objects, fingerprint, owner, interval=interval, ttl=ttl, memory=memory)
         if isinstance(lease, Held):
             try:
                 found = _present(store, fingerprint, run_id)

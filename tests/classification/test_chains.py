@@ -32,8 +32,8 @@ from misbehaving import (
     s3_of_fsspec,
 )
 
-from geocairn.classification import classify
-from geocairn.failure import CapabilityFailure, FatalFailure, InputFailure, TransientFailure
+from geocairn.classification import classify, retry_after, text_of
+from geocairn.failure import CapabilityFailure, FailureClass, FatalFailure, InputFailure, TransientFailure
 
 
 def chained(outer: BaseException, inner: BaseException, how: str) -> BaseException:
@@ -270,3 +270,28 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     """The number of a bare OSError counts only where no type does."""
     held(raised(tmp_path.read_bytes), I, "EISDIR")
     held(raised(lambda: urllib.request.urlopen(f"file://{tmp_path}/none")), I)
+
+
+class Hostile(Exception):
+    """An exception that cannot be looked at."""
+
+    @property
+    def response(self) -> object:
+        raise RuntimeError("no response was ever had")
+
+    @property
+    def errno(self) -> int:
+        raise RuntimeError("nor a number")
+
+    def __str__(self) -> str:
+        raise RuntimeError("nor a text")
+
+
+def test_an_exception_that_cannot_be_looked_at_is_unknown_and_hides_nothing() -> None:
+    found = classify(Hostile())
+    assert (found.failure_class, found.known) == (FailureClass.FATAL, False)
+    assert retry_after(Hostile()) is None
+    assert text_of(Hostile()) == "a Hostile that has no text"
+    behind = Hostile()
+    behind.__cause__ = TimeoutError("timed out")
+    assert classify(behind).failure_class is FailureClass.TRANSIENT

@@ -151,6 +151,50 @@ def test_the_version_before_answers_where_the_plan_allows_it(folder_chain: Chain
     assert "districts" in ended.answer["failure"]["message"]
 
 
+def test_the_version_before_of_another_place_does_not_answer(folder_chain: Chain) -> None:
+    folder_chain.values["sources"]["districts"]["allow_older"] = True
+    folder_chain.run()
+    folder_chain.values["sources"]["districts"]["uri"] = "data/districts-2025.gpkg"
+    assert folder_chain.run(code=None).code in (2, 3)
+
+
+def test_who_may_not_read_a_source_is_not_answered_from_its_version_before(folder_chain: Chain) -> None:
+    from geocairn.decide import decide
+    from geocairn.failure import FatalFailure, InputFailure, TransientFailure
+    from geocairn.stores.traces import read_decision
+    from geocairn.workspace import Workspace
+
+    folder_chain.values["sources"]["districts"]["allow_older"] = True
+    folder_chain.run()
+    folder_chain.monkeypatch.chdir(folder_chain.folder)
+    workspace = Workspace(folder_chain.store, "default", folder_chain.folder, None)
+    previous = read_decision(workspace.store, "default", "seven-steps")
+    graph = graph_of(folder_chain.values)
+    for error in (InputFailure("half written"), TransientFailure("busy")):
+        decided = decide(graph, workspace, previous=previous, unreadable={"districts": error})
+        assert decided.verdicts["districts"].older is error
+    with pytest.raises(FatalFailure):
+        decide(graph, workspace, previous=previous, unreadable={"districts": FatalFailure("access denied")})
+
+
+def test_status_tells_that_a_source_is_not_the_present_one(folder_chain: Chain) -> None:
+    folder_chain.values["sources"]["districts"]["allow_older"] = True
+    folder_chain.run()
+    spoil(folder_chain)
+    assert "answered from its version" in folder_chain.command("status", "plan.json", "--store", folder_chain.store_url)
+
+
+def test_a_reused_result_that_fails_an_expectation_falls_back_too(folder_chain: Chain) -> None:
+    folder_chain.run()
+    step = folder_chain.step("by_zone")
+    step["expect"] = {"max_rows": 1}
+    step["fallback"] = {"op": "dissolve", "because": BECAUSE}
+    failure = folder_chain.run(code=3).answer["failure"]
+    assert failure["fallback"]["go_on"].count("--accept-fallback") == 1
+    answer = folder_chain.run("--accept-fallback", "by_zone").answer
+    assert (answer["status"], answer["caveats"]) == ("completed", [TELLS])
+
+
 def test_the_version_before_does_not_answer_where_the_plan_does_not_say_so(folder_chain: Chain) -> None:
     folder_chain.run()
     spoil(folder_chain)

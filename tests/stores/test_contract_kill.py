@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from store_samples import Script, checkpoint, fingerprint, layer, overwrite
 
-from geocairn.checkpoint import write_record
 from geocairn.s3 import S3Settings
 from geocairn.stores import keys
 from geocairn.stores.checkpoints import CheckpointStore
@@ -20,8 +19,9 @@ def commit(store: CheckpointStore, number: int = 0) -> Any:
     return store.commit(checkpoint("step"), layer(number))
 
 
-def expire(store: CheckpointStore) -> None:
-    overwrite(store, keys.SHARED.record(FP), write_record(commit(store).replaced(expires="2020-01-08T00:00:00Z")))
+def damage(store: CheckpointStore) -> None:
+    commit(store)
+    overwrite(store, keys.SHARED.record(FP), b"no record")
 
 
 @pytest.mark.parametrize("point", ["layer written", "layer uploaded", "record set aside", "record written"])
@@ -29,7 +29,7 @@ def test_a_kill_at_each_point_of_a_commit_leaves_nothing_half_made(
     store: CheckpointStore, store_url: str, store_settings: S3Settings | None, point: str
 ) -> None:
     if point == "record set aside":
-        expire(store)
+        damage(store)
     body = f"""
         from geocairn.stores import checkpoints
         checkpoints.stage = lambda name: os.kill(os.getpid(), signal.SIGKILL) if name == {point!r} else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -106,6 +107,31 @@ def test_without_a_heartbeat_it_expires_by_the_store_s_clock_and_counts_as_a_dea
     assert isinstance(held, Held)
     assert held.deaths == {"duckdb": 1}
     held.release()
+
+
+def test_deaths_are_forgotten_some_time_after_the_last_one(store: CheckpointStore) -> None:
+    clock = store.objects.now
+    for days, counted in ((0, 1), (0.5, 2), (2, 1)):
+        far = acquire(store.objects, FP, elsewhere(), interval=60, ttl=30)
+        assert isinstance(far, Held)
+        store.objects.now = lambda days=days: clock() + days * 86400 + 31  # type: ignore[method-assign, misc]
+        held = take(store)
+        assert isinstance(held, Held)
+        assert held.deaths == {"geopandas": counted}
+        held.release()
+
+
+def test_a_forked_child_does_not_give_back_what_its_parent_holds(store: CheckpointStore) -> None:
+    held = take(store)
+    assert isinstance(held, Held)
+    child = os.fork()
+    if child == 0:
+        held.release()
+        os._exit(release_all())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert holder(store.objects, FP) is not None
+    held.release()
+    assert holder(store.objects, FP) is None
 
 
 def test_a_lost_lease_tells_its_holder_and_spares_the_new_one(store: CheckpointStore) -> None:

@@ -54,6 +54,21 @@ def test_a_flow_leaves_one_trace_with_what_recovery_did(place: Path, counter: st
     assert traces(place)[-1]["counts"] == {}
 
 
+def test_what_a_flow_reuses_is_named_by_its_run_in_flight(place: Path) -> None:
+    store = open_store(str(place / ".geocairn"))
+    seen: list[frozenset[str]] = []
+
+    @flow
+    def reusing() -> str:
+        made = grow(metric(), distance=5)
+        seen.extend(run.fingerprints for run in list_in_flight(store))
+        return str(made.fingerprint)
+
+    first = reusing()
+    assert reusing() == first
+    assert first in seen[-1]
+
+
 def test_it_says_how_a_flow_that_failed_has_ended(place: Path, counter: str) -> None:
     @flow
     def failing() -> None:

@@ -73,6 +73,17 @@ def test_a_lease_is_freed_on_the_way_out_and_no_death_is_counted(place: Path, ho
     assert leases(place / ".geocairn") == []
 
 
+@pytest.mark.parametrize("how", ["call", "submit"])
+def test_a_closed_terminal_is_no_death(place: Path, how: str) -> None:
+    process = start(place, how, 60.0)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGHUP
+    assert leases(place / ".geocairn") == []
+    again(place, how)
+    assert leases(place / ".geocairn") == []  # a death would have been kept
+
+
 def test_a_cancelled_process_frees_a_lease_at_once_though_its_step_goes_on(place: Path) -> None:
     process = start(place, "submit", 8.0)
     assert len(leases(place / ".geocairn")) == 1
