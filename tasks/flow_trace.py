@@ -11,6 +11,7 @@ import copy
 import json
 import logging
 import os
+import re
 import socket
 import threading
 import time
@@ -77,8 +78,9 @@ def step_entry(
 
 
 def this_worker() -> str:
-    """Return a name for this process, as part of a key."""
-    return f"{keys.safe(socket.gethostname())}-{os.getpid()}"
+    """Return a name for this process, as part of a key and of a run's id."""
+    host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:40]
+    return f"{host}-{os.getpid()}"
 
 
 def hand_in(run: FlowRun, task_run_id: str) -> None:
