@@ -8,6 +8,7 @@ store.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Collection
 from typing import Any
@@ -21,6 +22,7 @@ from geocairn.decide import UNREADABLE, Decision, Verdict, decide, decision_reco
 from geocairn.failure import Failure, SourceChanged
 from geocairn.fallbacks import fallbacks_due
 from geocairn.lineage import planned
+from geocairn.patience import patiently
 from geocairn.plan.graph import Graph
 from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
 from geocairn.recoveries import Recovery
@@ -71,7 +73,11 @@ def run_graph(
         while True:
             previous = read_decision(store, workspace.scope, graph.plan.name)
             try:
-                decision = decide(graph, workspace, previous=previous, unreadable=again.unreadable)
+                decision = patiently(
+                    functools.partial(decide, graph, workspace, previous=previous, unreadable=again.unreadable),
+                    policy,
+                    lambda text: run.notice("plan", text),
+                )
             except Exception:
                 if not again.unreadable or not outcomes:
                     raise
@@ -89,7 +95,7 @@ def run_graph(
                 break
             graph = changed
         slow = run.recoveries.slow(policy.slow_recovery_seconds)
-        answer = Answer(run_id, decision, outcomes, caveats=[*run.caveats, *slow])
+        answer = Answer(run_id, decision, outcomes, caveats=[*run.caveats, *slow], policy=policy)
         answer.seconds = time.monotonic() - started
         return answer, run
     finally:

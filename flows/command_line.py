@@ -109,6 +109,7 @@ def main(directory: str | None) -> None:
 @SCOPE
 @JSON
 @click.option("--record", is_flag=True, help="Make a Prefect run of it even when nothing has to be computed")
+@click.option("--recovery-policy", "policy", metavar="NAME", help="A saved recovery policy (on the Prefect server)")
 @click.option("--planner", metavar="NAME", help="The installed planner that changes the plan after an input failure")
 @click.option(
     "--accept-fallback",
@@ -126,6 +127,7 @@ def run(
     scope: str | None,
     as_json: bool,
     record: bool,
+    policy: str | None,
     planner: str | None,
     accepted: tuple[str, ...],
 ) -> None:
@@ -133,13 +135,20 @@ def run(
     from geocairn.decide import decide
     from geocairn.flows.quick_answer import quick_answer
     from geocairn.flows.report import print_answer, print_remarks
+    from geocairn.patience import patiently
+    from geocairn.policy import DEFAULT_POLICY
     from geocairn.stores.traces import read_decision
 
-    document, checked, workspace = _prepared(plan, settings, store, scope, planner)
+    def prepare() -> tuple[Document, Checked, Workspace, Any, Any]:
+        document, checked, workspace = _prepared(plan, settings, store, scope, planner)
+        previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
+        return document, checked, workspace, previous, decide(checked.graph, workspace, previous=previous)
+
+    document, checked, workspace, previous, decision = patiently(
+        prepare, DEFAULT_POLICY, lambda text: click.echo(text, err=True)
+    )
     if not as_json:
         print_remarks(checked, document)
-    previous = read_decision(workspace.store, workspace.scope, checked.graph.plan.name)
-    decision = decide(checked.graph, workspace, previous=previous)
     mendable = planner or checked.graph.plan.planner or any(verdict.node.fallback for verdict in decision.failures)
     replans = bool(decision.failures and mendable)
     answer = None if record or replans else quick_answer(decision, workspace, document, _started, previous)
@@ -148,10 +157,11 @@ def run(
         print_answer(found, as_json, "nothing to compute: every result is there")
         sys.exit(answer.exit_code)
     from geocairn.flows.local_run import run_recorded
+    from geocairn.flows.run_options import hold_fallbacks
 
-    _hold_fallbacks(accepted, checked)
+    hold_fallbacks(accepted, checked)
     found, code = run_recorded(
-        document, decision, workspace, store, quiet=as_json, planner=planner, accept_fallbacks=accepted
+        document, decision, workspace, store, quiet=as_json, planner=planner, accept_fallbacks=accepted, policy=policy
     )
     print_answer(_with_command(found, context, checked), as_json)
     sys.exit(code)
@@ -351,43 +361,20 @@ def _with_command(answer: dict[str, Any], context: click.Context, checked: Check
 
     given = context.params
     directory = (context.parent.params if context.parent is not None else {}).get("directory")
-    options = {name: given[name] for name in ("settings", "store", "scope", "planner", "accepted")}
+    options = {name: given[name] for name in ("settings", "store", "scope", "planner", "policy", "accepted")}
     return with_command(answer, Command(str(given["plan"]), **options, directory=directory), checked.graph)
-
-
-def _hold_fallbacks(accepted: tuple[str, ...], checked: Checked) -> None:
-    """Refuse to accept a fallback that no step declares."""
-    from geocairn.nearest import did_you_mean
-
-    declared = [name for name, node in checked.graph.nodes.items() if node.fallback is not None]
-    for name in accepted:
-        if name not in declared:
-            why = did_you_mean(name, declared) or "; no step declares one"
-            raise click.UsageError(f"--accept-fallback: there is no step {name!r} with a fallback{why}")
-
-
-def _check_planner(planner: str | None, document: Document) -> None:
-    """Refuse a planner that is not installed, before anything else is looked at."""
-    if not planner and not document.values.get("planner"):
-        return
-    from geocairn.failure import InputFailure
-    from geocairn.replanning.planners import stated_planner
-
-    try:
-        stated_planner(planner, document)
-    except InputFailure as failure:
-        raise click.UsageError(f"--planner: {failure}") from failure
 
 
 def _prepared(
     plan: Path, settings: tuple[str, ...], store: str | None, scope: str | None, planner: str | None = None
 ) -> tuple[Document, Checked, Workspace]:
     from geocairn.flows.planning import checked_plan
+    from geocairn.flows.run_options import hold_planner
     from geocairn.plan.document import read_document
 
     workspace = _workspace(store, scope)
     document = read_document(plan)
-    _check_planner(planner, document)
+    hold_planner(planner, document)
     return document, checked_plan(document, workspace, list(settings)), workspace
 
 

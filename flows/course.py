@@ -6,6 +6,7 @@ that it says how the run stands if nobody answers.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Collection
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 from geocairn.answer import Answer
 from geocairn.checkpoint import parse_time
 from geocairn.failure import InputFailure
+from geocairn.fallbacks import hold_accepted
 from geocairn.flows.chain import Listener, run_graph
 from geocairn.flows.planning import checked_plan
 from geocairn.flows.suspension import Dialogue, is_served, may_be_answered
+from geocairn.patience import patiently
 from geocairn.plan.check import Checked
 from geocairn.plan.document import Document
 from geocairn.replanning.planners import Planner
@@ -62,6 +65,7 @@ class Course:
                 self._go_on()
             replanning = dialogue.begin(document)
             self.accepted = [*self.accepted, *dialogue.accepted]
+        hold_accepted(self.accepted, replanning.checked.graph)
         answer = self._run(replanning)
         if dialogue is not None and may_be_answered(answer, self.run.policy):
             dialogue.ask(answer, replanning, lambda: self._suspending(answer, replanning))
@@ -75,7 +79,8 @@ class Course:
         return answer
 
     def _check(self, document: Document) -> Checked:
-        return checked_plan(document, self.run.workspace, [])
+        say = functools.partial(self.run.notice, "plan")
+        return patiently(lambda: checked_plan(document, self.run.workspace, []), self.run.policy, say)
 
     def _run(self, replanning: Replanning) -> Answer:
         run = register(self.run)

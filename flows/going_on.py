@@ -27,6 +27,7 @@ class Command:
     store: str | None = None
     scope: str | None = None
     planner: str | None = None
+    policy: str | None = None
     accepted: Sequence[str] = ()
     """Steps whose fallback was accepted."""
     directory: str | None = None
@@ -47,7 +48,12 @@ class Command:
             parts += ["--set", each]
         for each in dict.fromkeys([*self.accepted, *([accept] if accept else [])]):
             parts += ["--accept-fallback", each]
-        for option, value in (("--store", self.store), ("--scope", self.scope), ("--planner", self.planner)):
+        for option, value in (
+            ("--store", self.store),
+            ("--scope", self.scope),
+            ("--planner", self.planner),
+            ("--recovery-policy", self.policy),
+        ):
             parts += [option, value] if value else []
         return shlex.join(parts)
 

@@ -25,6 +25,7 @@ def run_recorded(
     quiet: bool,
     planner: str | None = None,
     accept_fallbacks: Sequence[str] = (),
+    policy: str | None = None,
 ) -> tuple[dict[str, Any], int]:
     """Run a checked plan as a Prefect flow and return its answer and exit code.
 
@@ -37,6 +38,7 @@ def run_recorded(
     quiet : whether standard output belongs to the answer alone; progress then goes nowhere.
     planner : the name of the planner that the command line states.
     accept_fallbacks : the steps whose fallback the person at the command line accepts.
+    policy : the name of the recovery policy that the command line states.
     """
     server = _server(quiet)
     # The log goes to the server, where the UI shows it; the terminal gets the answer.
@@ -58,7 +60,11 @@ def run_recorded(
         overhear(None if quiet else lambda text: click.echo(text, err=True))
         try:
             state: Any = run_chain(
-                plan=document.values, planner=planner, accept_fallbacks=list(accept_fallbacks), return_state=True
+                plan=document.values,
+                planner=planner,
+                accept_fallbacks=list(accept_fallbacks),
+                recovery_policy=policy,
+                return_state=True,
             )
         finally:
             listen(None)

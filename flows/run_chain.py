@@ -18,11 +18,17 @@ from geocairn.blocks import CheckpointStoreBlock
 from geocairn.blocks.recovery_policy import policy_named
 from geocairn.flows.chain import Listener
 from geocairn.flows.course import Course
+from geocairn.flows.suspension import is_served
 from geocairn.plan.document import Document, document_of, read_document
 from geocairn.plan.model import Plan
 from geocairn.plan.reading import override
 from geocairn.replanning.planners import load_planner, stated_planner
 from geocairn.tasks.runs import default_block, new_run
+
+STORE_REMEDY = (
+    "where a worker starts runs in folders of their own, checkpoints are lost with them: set GEOCAIRN_STORE on the "
+    "worker to an absolute folder or s3://bucket/prefix, or name a checkpoint store block"
+)
 
 _listeners: dict[str, Listener] = {}
 """Who hears of the steps of the run that is started next in this process: the command line's progress."""
@@ -108,6 +114,8 @@ def run_chain(
     chain = str(document.values.get("name") or "plan")
     policy = policy_named(recovery_policy) if recovery_policy else block.policy()
     run = new_run(str(context.flow_run.id), workspace, policy, chain)
+    if is_served() and not block.url and "://" not in block.address and not os.path.isabs(block.address):
+        run.notice("plan", f"the store is {block.address} in this run's working directory; {STORE_REMEDY}")
     named = stated_planner(planner, document)
     chosen = load_planner(named) if named is not None else None
     override(document, overrides)

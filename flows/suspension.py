@@ -26,6 +26,7 @@ from pydantic_core import PydanticUndefined
 from geocairn.answer import Answer
 from geocairn.failure import Failure, InputFailure
 from geocairn.operations.contract import Operation
+from geocairn.operations.json_schema import StandardBounds
 from geocairn.operations.registry import operations
 from geocairn.pinning import pin
 from geocairn.plan.check import Checked
@@ -63,6 +64,8 @@ class Question:
     """The step's declared fallback, where it has one that this run has not accepted."""
     as_text: list[str] = field(default_factory=list)
     """Parameters that a form cannot hold, asked for as JSON text."""
+    of_plan: dict[str, Any] | None = None
+    """Where it is asked again: the parameters of the plan, since what was given before was refused."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,15 @@ class Dialogue:
     @property
     def accepted(self) -> list[str]:
         """The steps whose fallback a person has accepted."""
-        return [each.question.node for each in self.answered if each.accepts_fallback]
+        return [each.question.node for each in self._counted if each.accepts_fallback]
+
+    @property
+    def _counted(self) -> list[Answered]:
+        """The answers that count: not those that were refused and asked for again."""
+        following = [*(each.question for each in self.answered[1:]), None]
+        return [
+            each for each, after in zip(self.answered, following, strict=True) if after is None or after.of_plan is None
+        ]
 
     def begin(self, document: Document) -> Replanning:
         """Return the plan with the answers that were given so far, checked; tell what they changed.
@@ -128,7 +139,7 @@ class Dialogue:
         if not self.answered:
             return Replanning(document, self.check(document))
         values: dict[str, Any] = document.values
-        for each in self.answered:
+        for each in self._counted:
             changed = with_parameters(values, each.question.node, each.given)
             if changed is None:
                 label = each.question.node
@@ -204,8 +215,9 @@ class Dialogue:
                 remedy="mend the plan and run it again; what was computed is kept",
             )
         self.run.notice(last.question.node, f"the parameters that were given are wrong: {told}")
+        of_plan = last.question.of_plan if last.question.of_plan is not None else last.question.parameters
         question = replace(
-            last.question, number=self.asked + 1, parameters={**last.question.parameters, **last.given}, as_text=[]
+            last.question, number=self.asked + 1, parameters={**of_plan, **last.given}, as_text=[], of_plan=of_plan
         )
         self._suspend(question, [f"- what was given is wrong: {_plain(each)}" for each in complaints])
         raise AssertionError("a suspended run goes on in a new process")
@@ -251,6 +263,15 @@ class Dialogue:
                 self.run.notice(node.name, told)
 
 
+class _Form(RunInput):
+    """A form whose schema names bounds as JSON Schema does, so that the server holds an answer to them."""
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """Return the JSON Schema."""
+        return super().model_json_schema(*args, **{"schema_generator": StandardBounds, **options})
+
+
 def form_of(
     operation: Operation, present: Mapping[str, Any], description: str, fallback: str = ""
 ) -> tuple[type[RunInput], list[str]]:
@@ -283,7 +304,7 @@ def form_of(
     if fallback:
         told = f"Go on with the step's fallback instead: {fallback}"
         fields[ACCEPT_FALLBACK] = (bool, Field(default=False, title=ACCEPT_FALLBACK, description=told))
-    form: type[RunInput] = create_model(f"{operation.name}-parameters", __base__=RunInput, **fields)
+    form: type[RunInput] = create_model(f"{operation.name}-parameters", __base__=_Form, **fields)
     form._description = description
     return form, as_text
 
@@ -326,6 +347,7 @@ def _plain(text: str) -> str:
 def _read(question: Question, answer: Mapping[str, Any]) -> Answered:
     given: dict[str, Any] = {}
     complaints: list[str] = []
+    of_plan = question.of_plan if question.of_plan is not None else question.parameters
     for name, stated in answer.items():
         value = stated
         if question.fallback and name == ACCEPT_FALLBACK:
@@ -336,7 +358,7 @@ def _read(question: Question, answer: Mapping[str, Any]) -> Answered:
             except ValueError as error:
                 complaints.append(f"parameter {name!r} is asked for as JSON, and what was given is none: {error}")
                 continue
-        if name not in question.parameters or value != question.parameters[name]:
+        if name not in of_plan or value != of_plan[name]:
             given[name] = value
     return Answered(question, given, complaints, bool(question.fallback) and answer.get(ACCEPT_FALLBACK) is True)
 

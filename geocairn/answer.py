@@ -14,6 +14,7 @@ from geocairn.classification import Classification, classify
 from geocairn.decide import Decision, Verdict
 from geocairn.exit_code import exit_code_of
 from geocairn.failure import Failure, FailureClass
+from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
 
 Status = Literal["completed", "halted", "needs_input"]
 
@@ -42,6 +43,8 @@ class Answer:
     recorded: bool = True
     """Whether Prefect has a record of the run."""
     seconds: float = 0.0
+    policy: RecoveryPolicy = DEFAULT_POLICY
+    """What recovery was allowed to do."""
     replanning: str = ""
     """Why the plan was not changed (again) after the failure that ended the run."""
 
@@ -183,7 +186,7 @@ class Answer:
         body: dict[str, Any] = {
             "step": name.removeprefix("output:"),
             "class": found.failure_class.value,
-            "action": found.action,
+            "action": self.policy.action(found.failure_class),
             "message": message,
             "last_good": self._last_good(name),
         }

@@ -168,8 +168,10 @@ def decide(
             verdict.moved = not target_stands(verdict.checkpoint, workspace)
     _backwards(graph, verdicts)
     for verdict in verdicts.values():
-        if verdict.older is not None and verdict.outcome == "compute":
-            raise verdict.older  # of the version before there is no copy
+        taken = [verdicts[name] for name in verdict.node.input_names]
+        for source in (verdict, *taken):
+            if source.older is not None and verdict.outcome == "compute":
+                raise source.older  # of the version before there is no copy to compute from
     for verdict in verdicts.values():
         inputs = [verdicts[name] for name in verdict.node.input_names]
         verdict.blocked = any(each.blocked or each.failure is not None for each in inputs)

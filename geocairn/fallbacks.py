@@ -12,8 +12,9 @@ from collections.abc import Collection, Mapping
 from geocairn.answer import StepOutcome
 from geocairn.classification import classify
 from geocairn.decide import Decision
-from geocairn.failure import Failure, FailureClass
-from geocairn.plan.graph import Node
+from geocairn.failure import Failure, FailureClass, InputFailure
+from geocairn.nearest import did_you_mean
+from geocairn.plan.graph import Graph, Node
 from geocairn.policy import RecoveryPolicy
 
 _CLASSES = (FailureClass.INPUT, FailureClass.CAPABILITY)
@@ -39,6 +40,20 @@ def fallbacks_due(
         if in_place and classify(outcome.error).failure_class in _CLASSES and _allowed(node, policy, accepted):
             due.append(name)
     return due
+
+
+def hold_accepted(accepted: Collection[str], graph: Graph) -> None:
+    """Refuse to accept a fallback that no step declares.
+
+    Raises
+    ------
+    InputFailure : with the nearest step that declares one.
+    """
+    declared = [name for name, node in graph.nodes.items() if node.fallback is not None]
+    for name in accepted:
+        if name not in declared:
+            why = did_you_mean(name, declared) or "; no step declares one"
+            raise InputFailure(f"there is no step {name!r} with a fallback to accept{why}")
 
 
 def _allowed(node: Node, policy: RecoveryPolicy, accepted: Collection[str]) -> bool:

@@ -161,12 +161,26 @@ def _ending(state: Any) -> tuple[str, dict[str, Any]]:
     error = getattr(data, "result", data)  # Prefect may have wrapped it, to keep it
     if not isinstance(error, BaseException):
         name = state.name if state is not None else "unknown"
-        return "halted", {"failure": {"step": "", "class": "fatal", "action": "halt", "message": f"it ended as {name}"}}
+        return "halted", {
+            "failure": {
+                "step": "",
+                "class": "fatal",
+                "action": "halt",
+                "message": f"it ended as {name}",
+                "last_good": [],
+            }
+        }
     found = classify(error)
     status = "needs_input" if found.failure_class is FailureClass.INPUT else "halted"
     step = getattr(error, "where", "").removeprefix("step ")
     text = str(error) if isinstance(error, Failure) else f"{type(error).__name__}: {error}"
-    body = {"step": step, "class": found.failure_class.value, "action": found.action, "message": text}
+    body: dict[str, Any] = {
+        "step": step,
+        "class": found.failure_class.value,
+        "action": found.action,
+        "message": text,
+        "last_good": [],
+    }
     return status, {"failure": body}
 
 

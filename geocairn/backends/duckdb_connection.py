@@ -110,6 +110,11 @@ def _load_spatial(database: Any) -> None:
             database.execute(statement)
             return
         except duckdb.Error as error:
+            if "Out of Memory" in str(error):
+                raise CapabilityFailure(
+                    f"DuckDB's memory did not suffice to load its spatial extension ({_first_line(error)})",
+                    remedy="give the process more memory",
+                ) from error
             if number + 1 == len(attempts):
                 raise CapabilityFailure(
                     f"DuckDB's spatial extension cannot be loaded ({str(error).splitlines()[0]})", remedy=REMEDY_INSTALL

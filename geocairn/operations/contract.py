@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from geocairn.failure import CapabilityFailure, InputFailure
 from geocairn.nearest import did_you_mean
+from geocairn.operations.json_schema import StandardBounds
 
 Kind = Literal["point", "line", "polygon"]
 KINDS: tuple[Kind, ...] = ("point", "line", "polygon")
@@ -68,6 +69,11 @@ class ParameterModel(BaseModel):
     """Base of every operation's parameter model: unknown names are refused, values are normalised to their types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """Return the JSON Schema, with bounds as the standard names them."""
+        return super().model_json_schema(*args, **{"schema_generator": StandardBounds, **options})
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,8 +26,6 @@ from geocairn.policy import RecoveryPolicy
 from geocairn.replanning.changes import changes, described, shown
 from geocairn.replanning.diagnosis import diagnose, present_parameters
 from geocairn.replanning.planners import Planner
-
-_log = logging.getLogger(__name__)
 
 Check = Callable[[Document], Checked]
 Say = Callable[[str, str], None]
@@ -79,9 +77,9 @@ class Replanning:
             diagnosis = diagnose(answer, number=self.rounds, left=policy.replans - self.rounds, complaints=complaints)
             label = f"round {self.rounds} of {policy.replans}: planner {planner.name}"
             try:
-                returned = planner.propose(_as_given(self.document.values), step, diagnosis)
+                returned = planner.propose(_as_given(self.document.values), step, copy.deepcopy(diagnosis))
             except (Exception, SystemExit) as error:  # noqa: BLE001 - somebody else's code: whatever it raises ends the replanning
-                _log.exception("planner %s failed", planner.name)
+                say(step, f"planner {planner.name} failed:\n{traceback.format_exc().rstrip()}")
                 self._end(f"planner {planner.name} failed: {_classified(error)}", step, say, diagnosis)
                 return False
             if returned is None:

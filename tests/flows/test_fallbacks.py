@@ -70,7 +70,10 @@ def test_a_fallback_that_the_plan_does_not_grant_waits_for_a_person(folder_chain
     assert [name for name, outcome in outcomes.items() if outcome == "computed"] == ["by_zone"]
     # The word counted for that run alone.
     assert folder_chain.run(code=3).answer["status"] == "needs_input"
-    assert "there is no step 'hulls' with a fallback" in folder_chain.run("--accept-fallback", "hulls", code=2).stderr
+    assert (
+        "there is no step 'hulls' with a fallback to accept"
+        in folder_chain.run("--accept-fallback", "hulls", code=2).stderr
+    )
 
 
 def test_a_fallback_is_not_taken_for_an_outage_or_an_error_in_code(folder_chain: Chain) -> None:

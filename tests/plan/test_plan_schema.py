@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -122,3 +123,15 @@ def test_a_plan_of_the_examples_is_valid_by_the_schema():
     for path in plans:
         values = parse_document(path.read_text(encoding="utf-8")).values
         validator(plan_schema()["parameters"]).validate(values)
+
+
+@pytest.mark.parametrize("name", sorted(operations))
+def test_bounds_have_the_names_of_json_schema(name: str) -> None:
+    def keys(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            own = set(value) if value.get("type") in ("number", "integer") else set()
+            return own.union(*(keys(item) for item in value.values()))
+        return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+    found = keys(operations[name].schema())
+    assert not found & {"gt", "ge", "lt", "le"}

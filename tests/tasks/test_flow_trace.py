@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from flow_samples import metric, records
 from own_steps import flaky_step, grow
 from prefect import flow
 
 from geocairn.failure import InputFailure
+from geocairn.flows.command_line import main
 from geocairn.stores.opening import open_store
 from geocairn.stores.runs import list_in_flight
 from geocairn.stores.traces import list_traces, read_trace
@@ -81,6 +83,9 @@ def test_it_says_how_a_flow_that_failed_has_ended(place: Path, counter: str) -> 
     assert trace["answer"]["failure"]["class"] == "input"
     assert outcomes(trace) == [("grow", "computed"), ("flaky", "failed")]
     assert trace["counts"]["flaky"] == {"rollbacks": 1}
+    shown = CliRunner().invoke(main, ["trace", trace["run_id"], "--store", str(place / ".geocairn")])
+    assert shown.exit_code == 0, shown.output
+    assert "input failure in flaky" in shown.output
 
 
 def test_an_unsound_result_counts_as_a_gate_failure(place: Path) -> None:
