@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Annotated, Any, NoReturn
 
 from prefect.context import FlowRunContext
@@ -121,10 +122,8 @@ class Dialogue:
     @property
     def _counted(self) -> list[Answered]:
         """The answers that count: not those that were refused and asked for again."""
-        following = [*(each.question for each in self.answered[1:]), None]
-        return [
-            each for each, after in zip(self.answered, following, strict=True) if after is None or after.of_plan is None
-        ]
+        refused = [one for one, following in pairwise(self.answered) if following.question.of_plan is not None]
+        return [each for each in self.answered if each not in refused]
 
     def begin(self, document: Document) -> Replanning:
         """Return the plan with the answers that were given so far, checked; tell what they changed.

@@ -78,7 +78,7 @@ def step_entry(
 
 
 def this_worker() -> str:
-    """Return a name for this process, as part of a key and of a run's id."""
+    """Return a name for this process, as part of a key."""
     host = re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:40]
     return f"{host}-{os.getpid()}"
 

@@ -214,10 +214,8 @@ def _run_of(block: CheckpointStoreBlock, flow: FlowRunContext | None, task_run: 
     made.ours = flow is None or not flow.detached
     made.flow_name = name
     made.trace = flow_trace.FlowTrace()
-    if name:
-        # A worker process names what it may read under a name of its own.
-        sign = run_id if made.ours else f"{run_id}.{flow_trace.this_worker()}"
-        made.in_flight = RunInFlight(made.workspace.store, sign, [])
+    if name and made.ours:
+        made.in_flight = RunInFlight(made.workspace.store, run_id, [])
     with _lock:
         run = _runs.setdefault(key, made)
         if run is made and made.in_flight is not None:

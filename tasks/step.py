@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Concatenate, Generic, get_args, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, get_args, overload
 
 from prefect import Task
 from prefect.context import FlowRunContext
@@ -206,15 +206,17 @@ class StepTask(Task[P, Checkpoint], Generic[P]):
         made.result_storage = stated
         return made
 
-    def submit(self, *args: Any, **options: Any) -> Any:
-        """Run the step in the flow's task runner, as `prefect.Task.submit` does."""
-        self._begin()
-        return super().submit(*args, **options)
+    if not TYPE_CHECKING:  # their types are Prefect's
 
-    def map(self, *args: Any, **options: Any) -> Any:
-        """Run the step once for each item, as `prefect.Task.map` does."""
-        self._begin()
-        return super().map(*args, **options)
+        def submit(self, *args: Any, **options: Any) -> Any:
+            """Run the step in the flow's task runner, as `prefect.Task.submit` does."""
+            self._begin()
+            return super().submit(*args, **options)
+
+        def map(self, *args: Any, **options: Any) -> Any:
+            """Run the step once for each item, as `prefect.Task.map` does."""
+            self._begin()
+            return super().map(*args, **options)
 
     def _begin(self) -> None:
         """Prepare this process for a step that runs in a thread or another process."""

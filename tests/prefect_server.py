@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import httpx
 import pytest
 
 from geocairn.flows import local_server
@@ -27,3 +30,13 @@ def real_server() -> Iterator[str]:
                 EventsWorker.drain_all(timeout=20)
     finally:
         local_server.stop()
+
+
+def posted(url: str, json: Any) -> Any:
+    """Return the answer to a request; asked again while the server's database is busy, as Prefect's own client does."""
+    for _ in range(30):
+        answer = httpx.post(url, json=json, timeout=60)
+        if answer.status_code != 503:
+            break
+        time.sleep(1)
+    return answer.raise_for_status().json()

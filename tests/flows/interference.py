@@ -77,7 +77,7 @@ def watch(log: str) -> None:
 
 def kill_in_step(step: str) -> None:
     """Kill the process when the operation of a step (or the reading of a source) has ended, before the gate."""
-    from geocairn import execution
+    from geocairn import execution, source_step
 
     admit = execution.admit
 
@@ -86,7 +86,7 @@ def kill_in_step(step: str) -> None:
             _die()
         return admit(*args, **kwargs)
 
-    execution.admit = deadly
+    execution.admit = source_step.admit = deadly
 
 
 def kill_at(stage: str, step: str = "") -> None:

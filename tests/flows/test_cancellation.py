@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect_server import posted
 
 from geocairn.stores.keys import LEASES
 from geocairn.stores.opening import open_store
@@ -61,15 +62,15 @@ def test_cancelling_a_run_frees_its_lease_at_once(
         found = httpx.get(f"{prefect_api}/deployments/name/slowly/cancelled")
         return found.json()["id"] if found.status_code == 200 else None
 
-    made = httpx.post(
+    made = posted(
         f"{prefect_api}/deployments/{wait(deployment, 'the deployment')}/create_flow_run",
         json={"parameters": {"source": source, "folder": str(tmp_path)}, "state": {"type": "SCHEDULED"}},
-    ).json()
+    )
     wait((tmp_path / "began").exists, f"the step: {(tmp_path / 'served.log').read_text()}")
     assert len(list(store.objects.list(LEASES))) == 1
 
     cancelling = {"state": {"type": "CANCELLING", "name": "Cancelling"}, "force": True}
-    httpx.post(f"{prefect_api}/flow_runs/{made['id']}/set_state", json=cancelling).raise_for_status()
+    posted(f"{prefect_api}/flow_runs/{made['id']}/set_state", json=cancelling)
     # The step's thread goes on for longer than this.
     wait(lambda: not list(store.objects.list(LEASES)), "the lease to be free", 20)
 
@@ -78,10 +79,10 @@ def test_cancelling_a_run_frees_its_lease_at_once(
 
     wait(state, "the run to be cancelled")
     (tmp_path / "seconds").write_text("0")
-    again = httpx.post(
+    again = posted(
         f"{prefect_api}/deployments/{deployment()}/create_flow_run",
         json={"parameters": {"source": source, "folder": str(tmp_path)}, "state": {"type": "SCHEDULED"}},
-    ).json()
+    )
 
     def ended() -> Any:
         found = httpx.get(f"{prefect_api}/flow_runs/{again['id']}").json()["state"]["type"]

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from prefect_server import posted
 
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = [sys.executable, "-m", "prefect"]
@@ -48,7 +49,7 @@ def test_the_deployed_example_runs_and_is_cached_on_the_second_run(prefect_api, 
         for _ in range(2):
             deployment = httpx.get(f"{prefect_api}/deployments/name/run-chain/counties-daily").json()
             assert deployment["schedules"][0]["schedule"]["anchor_date"].startswith("2026-01-01")
-            made = httpx.post(f"{prefect_api}/deployments/{deployment['id']}/create_flow_run", json={}).json()
+            made = posted(f"{prefect_api}/deployments/{deployment['id']}/create_flow_run", {})
             state = _ended(httpx, prefect_api, made["id"])
             assert state == "Completed", (tmp_path / "worker.log").read_text()
             names.append(_task_states(httpx, prefect_api, made["id"]))
@@ -74,7 +75,7 @@ def _task_states(httpx, api: str, run_id: str) -> dict[str, str]:
     """Return the states of a run's task runs by name, once the server has recorded the end of each."""
     query = {"flow_runs": {"id": {"any_": [run_id]}}}
     for _ in range(300):
-        runs = httpx.post(f"{api}/task_runs/filter", json=query).json()
+        runs = posted(f"{api}/task_runs/filter", query)
         if runs and all((run["state"] or {}).get("type") in ("COMPLETED", "FAILED", "CRASHED") for run in runs):
             return {run["name"]: run["state"]["name"] for run in runs}
         time.sleep(0.2)

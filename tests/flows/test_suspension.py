@@ -18,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect_server import posted
 from seven_steps import plan
 
 from geocairn.stores.opening import open_store
@@ -54,11 +55,11 @@ class Served:
     def start(self, values: dict[str, Any], policy: str) -> str:
         deployment = self._wait(self._deployment, "the deployment")
         parameters = {"plan": values, "recovery_policy": policy}
-        made = httpx.post(
+        made = posted(
             f"{self.api}/deployments/{deployment['id']}/create_flow_run",
             json={"parameters": parameters, "state": {"type": "SCHEDULED"}},
         )
-        return str(made.raise_for_status().json()["id"])
+        return str(made["id"])
 
     def _deployment(self) -> dict[str, Any] | None:
         found = httpx.get(f"{self.api}/deployments/name/run-chain/asks")
@@ -92,7 +93,7 @@ class Served:
         """Return how often a task run of each name ended in each state, once all ends are recorded."""
 
         def recorded() -> Counter[tuple[str, str]] | None:
-            runs = httpx.post(f"{self.api}/task_runs/filter", json={"flow_runs": {"id": {"any_": [run]}}}).json()
+            runs = posted(f"{self.api}/task_runs/filter", {"flow_runs": {"id": {"any_": [run]}}})
             # A step whose input failed stays pending, under a name that Prefect made.
             states = [(each["name"], each["state"] or {}) for each in runs if " · " in each["name"]]
             if any(state.get("type") not in ("COMPLETED", "FAILED", "CRASHED") for _, state in states):

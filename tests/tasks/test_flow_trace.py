@@ -134,11 +134,3 @@ def test_recovery_that_took_long_is_a_caveat(place: Path, counter: str, monkeypa
     (trace,) = traces(place)
     (caveat,) = trace["answer"]["caveats"]
     assert caveat.startswith("step flaky: recovery took ")
-
-
-def test_a_worker_has_a_name_that_a_run_may_bear(monkeypatch: pytest.MonkeyPatch) -> None:
-    from geocairn.stores.keys import check_run_id
-    from geocairn.tasks import flow_trace
-
-    monkeypatch.setattr("socket.gethostname", lambda: "node-7.cluster.example" + "x" * 80)
-    assert check_run_id(f"0198c1a0-0000-7000-8000-000000000000.{flow_trace.this_worker()}")
