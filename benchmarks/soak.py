@@ -41,6 +41,7 @@ from s3_server import ACCESS_KEY, SECRET_KEY, S3Server  # noqa: E402
 from soak_course import NOTHING, Configuration, Event, Mishap, course, make_variants  # noqa: E402
 
 from geocairn.checkpoint import format_time, parse_record, write_record  # noqa: E402
+from geocairn.failure import Failure  # noqa: E402
 from geocairn.s3 import S3Settings, client  # noqa: E402
 from geocairn.stores import keys  # noqa: E402
 from geocairn.stores.leases import deaths  # noqa: E402
@@ -191,7 +192,10 @@ class Soak:
                 timers[-1].start()
         if event.sweep is not None:
             time.sleep(event.sweep)
-            self.counts["swept at work"] += len(sweep(self.store, grace=dt.timedelta(0)).removed)
+            try:
+                self.counts["swept at work"] += len(sweep(self.store, grace=dt.timedelta(0)).removed)
+            except Failure:  # a fault met the sweep: it halts before it removes anything, and the next one does it
+                self.counts["sweeps refused"] += 1
         for one in started:
             one.ended = one.running.wait()
         for timer in timers:
