@@ -9,7 +9,6 @@ store.
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -24,17 +23,15 @@ from geocairn.fallbacks import fallbacks_due
 from geocairn.lineage import planned
 from geocairn.patience import patiently
 from geocairn.plan.graph import Graph
-from geocairn.policy import DEFAULT_POLICY, RecoveryPolicy
 from geocairn.recoveries import Recovery
 from geocairn.run_record import keep_decision
 from geocairn.step_call import FallbackFor, Run
 from geocairn.stores.belief import LayerLost
 from geocairn.stores.runs import RunInFlight
 from geocairn.stores.traces import read_decision
-from geocairn.tasks.runs import new_run, register, unregister
+from geocairn.tasks.runs import register, unregister
 from geocairn.tasks.signature import argument_name
 from geocairn.tasks.step import StepTask, step
-from geocairn.workspace import Workspace
 
 CHANGES = 3
 """How often a plan is decided because its sources change while they are read, before that is given up."""
@@ -45,27 +42,18 @@ Listener = Callable[[str, str, str], None]
 """Told the name, the operation and the outcome of a node as it ends."""
 
 
-def run_graph(
-    graph: Graph,
-    workspace: Workspace,
-    run_id: str,
-    listener: Listener | None = None,
-    policy: RecoveryPolicy = DEFAULT_POLICY,
-    accepted: Collection[str] = (),
-) -> tuple[Answer, Run]:
+def run_graph(graph: Graph, run: Run, listener: Listener | None = None, accepted: Collection[str] = ()) -> Answer:
     """Run a checked plan inside a Prefect flow run and return its answer.
 
     Parameters
     ----------
     graph : the plan.
-    workspace : where it runs.
-    run_id : the flow run's id.
+    run : the run that its steps belong to, with the policy that they are recovered by.
     listener : hears of each node as it ends.
-    policy : what recovery may do.
     accepted : steps whose fallback a person has accepted for this run.
     """
-    started = time.monotonic()
-    run = register(new_run(run_id, workspace, policy, graph.plan.name))
+    register(run)
+    workspace, policy = run.workspace, run.policy
     store = workspace.store
     try:
         again = _Again(run, graph, accepted)
@@ -82,7 +70,7 @@ def run_graph(
                 if not again.unreadable or not outcomes:
                     raise
                 break  # the version before does not answer for it either: the failure of the present one stands
-            with RunInFlight(store, run_id, decision.fingerprints()):
+            with RunInFlight(store, run.run_id, decision.fingerprints()):
                 outcomes = _Round(decision, run, listener).run()
             reached = {name for name, outcome in outcomes.items() if outcome.outcome in ("reused", "computed")}
             hindered = keep_decision(
@@ -95,11 +83,9 @@ def run_graph(
                 break
             graph = changed
         slow = run.recoveries.slow(policy.slow_recovery_seconds)
-        answer = Answer(run_id, decision, outcomes, caveats=[*run.caveats, *slow], policy=policy)
-        answer.seconds = time.monotonic() - started
-        return answer, run
+        return Answer(run.run_id, decision, outcomes, caveats=[*run.caveats, *slow], policy=policy)
     finally:
-        unregister(run_id)
+        unregister(run.run_id)
         _clear(run)
 
 

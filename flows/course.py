@@ -27,7 +27,6 @@ from geocairn.run_record import keep_trace
 from geocairn.step_call import Run
 from geocairn.stores.traces import read_trace
 from geocairn.tasks.events import tell_of_run
-from geocairn.tasks.runs import register
 
 
 class Course:
@@ -83,9 +82,7 @@ class Course:
         return patiently(lambda: checked_plan(document, self.run.workspace, []), self.run.policy, say)
 
     def _run(self, replanning: Replanning) -> Answer:
-        run = register(self.run)
-        graph = replanning.checked.graph
-        answer, _ = run_graph(graph, run.workspace, run.run_id, self.listener, run.policy, self.accepted)
+        answer = run_graph(replanning.checked.graph, self.run, self.listener, self.accepted)
         answer.caveats[:0] = replanning.caveats
         answer.seconds = time.time() - self.started
         return answer

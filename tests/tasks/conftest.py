@@ -42,3 +42,11 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
 def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come after a few milliseconds."""
     monkeypatch.setattr("geocairn.policy.RecoveryPolicy.delay", lambda self, retries: 0.01)
+
+
+@pytest.fixture
+def counter(place: Path) -> str:
+    """A file that counts the calls of `flaky`."""
+    path = place / "calls"
+    path.touch()
+    return str(path)

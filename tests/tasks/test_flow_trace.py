@@ -20,13 +20,6 @@ from geocairn.stores.traces import list_traces, read_trace
 pytestmark = [pytest.mark.prefect_server, pytest.mark.usefixtures("no_delay")]
 
 
-@pytest.fixture
-def counter(place: Path) -> str:
-    path = place / "calls"
-    path.touch()
-    return str(path)
-
-
 def traces(place: Path) -> list[dict[str, Any]]:
     """All traces, by start."""
     store = open_store(str(place / ".geocairn"))

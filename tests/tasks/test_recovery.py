@@ -26,14 +26,6 @@ RETRIES = DEFAULT_POLICY.retries
 pytestmark = [pytest.mark.prefect_server, pytest.mark.usefixtures("no_delay")]
 
 
-@pytest.fixture
-def counter(place: Path) -> str:
-    """A file that counts the calls of `flaky`."""
-    path = place / "calls"
-    path.touch()
-    return str(path)
-
-
 def calls(counter: str) -> int:
     return len(Path(counter).read_bytes().splitlines())
 
