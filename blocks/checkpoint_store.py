@@ -20,11 +20,13 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
 from geocairn.blocks.checkpoint_serializer import CheckpointSerializer
 from geocairn.blocks.recovery_policy import policy_named
+from geocairn.blocks.served_runs import is_served_run
 from geocairn.checkpoint import is_fingerprint
 from geocairn.failure import InputFailure, TransientFailure
 from geocairn.policy import RecoveryPolicy
 from geocairn.published import target_stands
 from geocairn.s3 import S3Settings
+from geocairn.sources.reach import EVERYTHING, Reach, canonical_grant, stated_grants
 from geocairn.stores.checkpoints import CheckpointStore
 from geocairn.stores.opening import open_store
 from geocairn.workspace import DEFAULT_SCOPE, Workspace, default_store
@@ -78,6 +80,21 @@ class CheckpointStoreBlock(WritableFileSystem):
         description="Name of a saved recovery policy; the built-in one when empty. It is read at each run's start.",
         examples=["patient"],
     )
+    may_read: list[str] = Field(
+        default_factory=list,
+        title="May be read",
+        description="What plans on this store may read: folders (with all in them), files, s3://bucket/prefix, "
+        "https://host/path, postgresql://host/database. Where both lists are empty, a deployment may read and write "
+        "only what $GEOCAIRN_ALLOW on its worker lists.",
+        examples=[["/srv/data", "s3://shared/reference", "https://data.example.org"]],
+    )
+    may_write: list[str] = Field(
+        default_factory=list,
+        title="May be written",
+        description="Where plans on this store may publish outputs: folders, files, s3://bucket/prefix, "
+        "postgresql://host/database.",
+        examples=[["/srv/out", "s3://results"]],
+    )
     time_to_live_days: float | None = Field(
         default=7.0, gt=0, description="Days for which a checkpoint is kept; empty for ever.", examples=[7]
     )
@@ -96,6 +113,16 @@ class CheckpointStoreBlock(WritableFileSystem):
             except InputFailure as failure:
                 raise ValueError(str(failure)) from None
         return value
+
+    @field_validator("may_read", "may_write")
+    @classmethod
+    def _known_places(cls, value: list[str]) -> list[str]:
+        try:
+            for uri in value:
+                canonical_grant(uri)
+        except InputFailure as failure:
+            raise ValueError(str(failure)) from None
+        return [uri.strip() for uri in value]
 
     @property
     def s3(self) -> S3Settings | None:
@@ -134,11 +161,30 @@ class CheckpointStoreBlock(WritableFileSystem):
         """A text that two blocks share exactly when they open the same store in the same way; tells no secret."""
         secrets = [secret.get_secret_value() for secret in (self.secret_key, self.session_token) if secret is not None]
         parts = [self.address, self.scope, self.time_to_live_days, self.recovery_policy, self.s3, secrets]
+        parts += [self.may_read, self.may_write]
         return hashlib.sha256(repr(parts).encode("utf-8")).hexdigest()
 
-    def workspace(self) -> Workspace:
-        """Return the workspace of runs on this store, with relative paths taken from the working directory."""
-        return Workspace(self.store, self.scope, Path.cwd(), self.s3)
+    def workspace(self, *, of_a_plan: bool = False) -> Workspace:
+        """Return the workspace of runs on this store, with relative paths taken from the working directory.
+
+        What they may read and write is what the block lists, exactly. Where it lists nothing, it is for a run of a
+        deployment what $GEOCAIRN_ALLOW lists; for a local run of a plan the working directory too; and for a local flow
+        in Python, whose author is trusted, everything.
+
+        Parameters
+        ----------
+        of_a_plan : whether it is a plan that runs, which anybody may have written.
+        """
+        base = Path.cwd()
+        return Workspace(self.store, self.scope, base, self.s3, reach=self._reach(base, of_a_plan))
+
+    def _reach(self, base: Path, of_a_plan: bool) -> Reach:
+        if self.may_read or self.may_write:
+            return Reach.of(self.may_read, self.may_write, base=base, served=is_served_run())
+        if is_served_run():
+            granted = stated_grants()
+            return Reach.of(granted, granted, base=base, served=True)
+        return Reach.local(base, stated_grants()) if of_a_plan else EVERYTHING
 
     def __getstate__(self) -> dict[Any, Any]:
         """Leave the open store behind: a worker opens its own."""

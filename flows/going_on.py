@@ -32,6 +32,8 @@ class Command:
     """Steps whose fallback was accepted."""
     directory: str | None = None
     """The folder of `-C`."""
+    allowed: Sequence[str] = ()
+    """What `--allow` lets the plan read and write."""
 
     def line(self, setting: str | None = None, accept: str | None = None) -> str:
         """Return it as a line for the shell, with one more `--set`, which replaces one of the same target.
@@ -48,6 +50,8 @@ class Command:
             parts += ["--set", each]
         for each in dict.fromkeys([*self.accepted, *([accept] if accept else [])]):
             parts += ["--accept-fallback", each]
+        for each in self.allowed:
+            parts += ["--allow", each]
         for option, value in (
             ("--store", self.store),
             ("--scope", self.scope),

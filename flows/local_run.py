@@ -53,7 +53,10 @@ def run_recorded(
 
     if server is not None:
         local_server.wait_until_healthy(server)
-    block = CheckpointStoreBlock(url=store or "", scope=workspace.scope)
+    reach = workspace.reach
+    block = CheckpointStoreBlock(
+        url=store or "", scope=workspace.scope, may_read=list(reach.read), may_write=list(reach.write)
+    )
     run_chain.result_storage = block
     with progress(decision.graph, quiet=quiet) as listener:
         listen(listener)

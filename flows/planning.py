@@ -18,4 +18,4 @@ def checked_plan(document: Document, workspace: Workspace, overrides: list[str])
     Failure : when a source cannot be asked.
     """
     override(document, overrides)
-    return check(document, lambda source: describe_source(source, workspace))
+    return check(document, lambda source: describe_source(source, workspace), workspace.reach)

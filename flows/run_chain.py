@@ -16,6 +16,7 @@ from pydantic import Field
 
 from geocairn.blocks import CheckpointStoreBlock
 from geocairn.blocks.recovery_policy import policy_named
+from geocairn.blocks.served_runs import is_served_run
 from geocairn.flows.chain import Listener
 from geocairn.flows.course import Course
 from geocairn.flows.suspension import is_served
@@ -23,7 +24,9 @@ from geocairn.plan.document import Document, document_of, read_document
 from geocairn.plan.model import Plan
 from geocairn.plan.reading import override
 from geocairn.replanning.planners import load_planner, stated_planner
+from geocairn.sources.uri import LocalPlace
 from geocairn.tasks.runs import default_block, new_run
+from geocairn.workspace import Workspace
 
 STORE_REMEDY = (
     "where a worker starts runs in folders of their own, checkpoints are lost with them: set GEOCAIRN_STORE on the "
@@ -109,8 +112,8 @@ def run_chain(
     assert context.flow_run is not None
     storage = context.result_store.result_storage
     block = storage if isinstance(storage, CheckpointStoreBlock) else default_block()
-    workspace = block.workspace()
-    document = _document(plan)
+    workspace = block.workspace(of_a_plan=True)
+    document = _document(plan, workspace)
     chain = str(document.values.get("name") or "plan")
     policy = policy_named(recovery_policy) if recovery_policy else block.policy()
     run = new_run(str(context.flow_run.id), workspace, policy, chain)
@@ -126,8 +129,12 @@ def run_chain(
     return answer.as_json()
 
 
-def _document(plan: Plan | dict[str, Any] | str) -> Document:
+def _document(plan: Plan | dict[str, Any] | str, workspace: Workspace) -> Document:
     if isinstance(plan, str):
+        # Who starts a served run could otherwise have any file of the worker read, and quoted in a complaint.
+        place = LocalPlace(Path(plan).expanduser().absolute())
+        if is_served_run() and not place.path.resolve().is_relative_to(Path.cwd().resolve()):
+            workspace.reach.may_read(place, plan)
         return read_document(Path(plan))
     if isinstance(plan, Plan):
         return document_of(plan.model_dump(by_alias=True, exclude_unset=True), "plan")

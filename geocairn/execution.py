@@ -328,4 +328,5 @@ def regated(checkpoint: Checkpoint, settings: StepSettings, run: Run) -> LayerFa
     layer = load(checkpoint, run)
     where = f"step {settings.name or checkpoint.operation}"
     allow_empty = settings.allow_empty or (checkpoint.kind == "source" and settings.expect is None)
-    return admit(layer, Terms(where, expect=settings.expect, allow_empty=allow_empty)).facts
+    table = checkpoint.facts.geometry_column is None
+    return admit(layer, Terms(where, expect=settings.expect, allow_empty=allow_empty, table=table)).facts

@@ -113,6 +113,12 @@ class FatalFailure(Failure):
     failure_class = FailureClass.FATAL
 
 
+class NotAllowed(FatalFailure):
+    """A plan reaches for a place that is not among those it may read or write; a person decides whether it should."""
+
+    of_the_step = False
+
+
 class SourceChanged(InputFailure):
     """A source is no longer what it was when the run pinned its version; the whole plan is decided again."""
 

@@ -47,6 +47,8 @@ class Terms:
     expect: Expect | None = None
     allow_empty: bool = False
     repair: bool = False
+    table: bool = False
+    """For a result without an operation: whether it was asked for as a table."""
 
     @property
     def promise(self) -> Promise | None:
@@ -54,6 +56,16 @@ class Terms:
         if self.operation is None:
             return None
         return self.operation.promised(self.parameters) if self.parameters is not None else self.operation.promise
+
+    @property
+    def takes_table(self) -> bool:
+        """Whether the result may be a table: where one is promised, or the same as a table that came in."""
+        promise = self.promise
+        if promise is None:
+            return self.table
+        if promise.kind == "same" and self.inputs:
+            return not has_geometry(self.inputs[0])
+        return promise.kind == "table"
 
 
 @dataclass
@@ -84,12 +96,14 @@ def admit(layer: Any, terms: Terms) -> Passed:
             remedy="the operation must return a GeoDataFrame",
         )
     if not has_geometry(layer):
-        if promise is None or promise.kind != "table":
+        if not terms.takes_table:
             raise UnsoundResult(
                 "the result has no geometry column, so it is no layer",
                 where=terms.where,
                 remedy="return a GeoDataFrame",
             )
+        if promise is not None and terms.operation is not None and terms.inputs:
+            _hold_rows(promise, len(terms.inputs[0]), len(layer), terms.operation.name, terms.where)
         facts = table_facts(layer)
         hold_recorded(facts, terms.expect, allow_empty=terms.allow_empty, where=terms.where)
         return Passed(layer, facts)
@@ -270,19 +284,7 @@ class Admission:
         return came[0] if came[0] or promise.rows == "each" else set().union(*came)
 
     def _hold_rows(self, promise: Promise) -> None:
-        came, went = self._came_in.rows(), self._tally.rows
-        if came is None or promise.rows == "any":
-            return
-        if promise.rows == "each" and came != went:
-            raise UnsoundResult(
-                f"{self._name} promises a row for each row of its input: {came} came in, {went} went out",
-                where=self._terms.where,
-            )
-        if promise.rows == "some" and went > came:
-            raise UnsoundResult(
-                f"{self._name} promises a part of its input's rows: {came} came in, {went} went out",
-                where=self._terms.where,
-            )
+        _hold_rows(promise, self._came_in.rows(), self._tally.rows, self._name, self._terms.where)
 
     def _hold_introduced(self) -> None:
         assert self._introduced is not None
@@ -328,6 +330,18 @@ class Admission:
     @property
     def _name(self) -> str:
         return self._terms.operation.name if self._terms.operation is not None else "the source"
+
+
+def _hold_rows(promise: Promise, came: int | None, went: int, name: str, where: str) -> None:
+    """Hold the number of rows to what is promised of it; `came` is the first input's."""
+    if came is None or promise.rows == "any":
+        return
+    if promise.rows == "each" and came != went:
+        raise UnsoundResult(
+            f"{name} promises a row for each row of its input: {came} came in, {went} went out", where=where
+        )
+    if promise.rows == "some" and went > came:
+        raise UnsoundResult(f"{name} promises a part of its input's rows: {came} came in, {went} went out", where=where)
 
 
 def hold_recorded(facts: LayerFacts, expect: Expect | None, *, allow_empty: bool, where: str) -> None:

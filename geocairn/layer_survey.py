@@ -13,6 +13,7 @@ from typing import Any
 
 from geocairn.checkpoint import LayerFacts
 from geocairn.crs import crs_label
+from geocairn.parallel import row_by_row
 
 GATE_VERSION = 2
 """Raised when the gate sees more or judges otherwise; a record of an older gate is read and gated again."""
@@ -95,9 +96,9 @@ class Survey:
         self.missing = shapely.is_missing(self.values)
         self.empty = shapely.is_empty(self.values)
         self.present = ~(self.missing | self.empty)
-        self.bounds = shapely.bounds(self.values)
+        self.bounds = row_by_row(shapely.bounds, self.values)
         """Of each row; NaN where there are no coordinates."""
-        self.invalid = self.present & ~shapely.is_valid(self.values)
+        self.invalid = self.present & ~row_by_row(shapely.is_valid, self.values)
         """Those with coordinates that are not finite included."""
         self.endless = self._endless()
         """Which rows have a coordinate that is not finite."""
@@ -208,7 +209,9 @@ class Tally:
 
 
 def survey_facts(layer: Any) -> LayerFacts:
-    """Return the facts of a layer, without judging it."""
+    """Return the facts of a layer, or of a table, without judging it."""
+    if not has_geometry(layer):
+        return table_facts(layer)
     survey, tally = Survey(layer), Tally()
     tally.add(survey)
     return tally.facts([survey.bounds])

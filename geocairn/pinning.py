@@ -39,7 +39,9 @@ def pin(source: Source, workspace: Workspace) -> PinnedSource:
     InputFailure : when it is not there.
     Failure : of another class, when it cannot be asked.
     """
-    version = resolve_version(source, base=workspace.base, s3=workspace.s3, memory=workspace.memory)
+    version = resolve_version(
+        source, base=workspace.base, s3=workspace.s3, memory=workspace.memory, reach=workspace.reach
+    )
     return pinned_at(source, version, workspace)
 
 
@@ -58,4 +60,4 @@ def describe_source(source: Source, workspace: Workspace) -> SourceFacts:
     ------
     InputFailure : when it is not there or cannot be read as the plan says.
     """
-    return describe(source, base=workspace.base, s3=workspace.s3, memory=workspace.memory)
+    return describe(source, base=workspace.base, s3=workspace.s3, memory=workspace.memory, reach=workspace.reach)

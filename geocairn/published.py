@@ -22,11 +22,11 @@ from geocairn.fingerprint import operation_version, parameter_record
 from geocairn.gate import survey_facts
 from geocairn.highlight import highlighted
 from geocairn.kinds import kinds_of
+from geocairn.layer_survey import has_geometry
 from geocairn.libraries import library_versions
 from geocairn.lineage import lineage_of
 from geocairn.notes import collecting
 from geocairn.sources.target import Target, matches
-from geocairn.sources.uri import canonical_uri
 from geocairn.step_call import Run, StepCall
 from geocairn.stores.leases import owner
 from geocairn.stores.waiting import lease_or_result
@@ -40,7 +40,7 @@ def target_uri(parameters: Any, workspace: Workspace) -> str:
     ------
     InputFailure : for a target inside the store, whose objects nothing but a commit may write.
     """
-    target = canonical_uri(parameters.uri, workspace.base, workspace.s3)
+    target = Target(parameters.uri, layer=parameters.layer_name).address(workspace.base, workspace.s3)
     root = workspace.store.objects.local("checkpoints/x")
     if root is not None and Path(os.path.realpath(target)).is_relative_to(os.path.realpath(root.parents[1])):
         raise InputFailure(
@@ -60,7 +60,7 @@ def target_stands(checkpoint: Checkpoint, workspace: Workspace) -> bool:
     if published is None:
         return True
     target = Target(checkpoint.parameters["uri"], checkpoint.parameters["driver"], checkpoint.parameters["layer_name"])
-    if canonical_uri(target.uri, workspace.base, workspace.s3) != published.uri:
+    if target.address(workspace.base, workspace.s3) != published.uri:
         return False
     data_print = checkpoint.inputs["layer"]
     return matches(
@@ -71,6 +71,7 @@ def target_stands(checkpoint: Checkpoint, workspace: Workspace) -> bool:
         base=workspace.base,
         s3=workspace.s3,
         memory=workspace.memory,
+        reach=workspace.reach,
     )
 
 
@@ -147,7 +148,8 @@ def _written(call: StepCall, run: Run, layer: Any, started: float) -> Checkpoint
                 lineage,
                 base=workspace.base,
                 s3=workspace.s3,
-                kinds=sorted(kinds_of(layer)) if hasattr(layer, "geometry") else (),
+                reach=workspace.reach,
+                kinds=sorted(kinds_of(layer)) if has_geometry(layer) else (),
                 draw=_drawing(call, run, layer),
             )
         except InputFailure as failure:

@@ -21,6 +21,7 @@ from contextvars import ContextVar
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from geocairn.canonical import NotCanonical, digest
@@ -192,6 +193,9 @@ class _Walk:
         if dataclasses.is_dataclass(value) and not isinstance(value, type) and _is_frozen(value):
             fields = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
             held = {key: self.identity(item, f"{name}.{key}") for key, item in fields.items()}
+            return ["frozen", self.identity(type(value), name), held]
+        if isinstance(value, BaseModel) and value.model_config.get("frozen"):
+            held = {key: self.identity(item, f"{name}.{key}") for key, item in value.__dict__.items()}
             return ["frozen", self.identity(type(value), name), held]
         found = dotted_name(value, by_identity=True)
         if found is not None and not self.own(found.partition(":")[0]):

@@ -38,7 +38,9 @@ def read_source(call: StepCall, run: Run, found: LookUp) -> Checkpoint:
         raise call.placed(failure) from failure.__cause__
     seconds = time.perf_counter() - started
     allow_empty = call.settings.allow_empty or call.settings.expect is None
-    passed = admit(layer, Terms(call.where, expect=call.settings.expect, allow_empty=allow_empty))
+    passed = admit(
+        layer, Terms(call.where, expect=call.settings.expect, allow_empty=allow_empty, table=pinned.source.table)
+    )
     facts = passed.facts
     for what, count in (("invalid", facts.invalid), ("null", facts.missing), ("empty", facts.empty)):
         if count:
@@ -94,4 +96,4 @@ def read_pinned(source: Source, version: SourceVersion, run: Run) -> Any:
     from geocairn.sources.read import read
 
     place = run.workspace
-    return read(source, version, base=place.base, s3=place.s3, memory=place.memory)
+    return read(source, version, base=place.base, s3=place.s3, memory=place.memory, reach=place.reach)

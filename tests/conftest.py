@@ -41,8 +41,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of a folder that starts servers of its own on one worker, so that each is started once."""
     for item in items:
         folder = Path(item.fspath).parent.name
-        if folder in ("flows", "tasks", "blocks"):
-            item.add_marker(pytest.mark.xdist_group("tasks" if folder == "blocks" else folder))
+        if folder in ("flows", "tasks", "blocks", "third_party"):
+            item.add_marker(pytest.mark.xdist_group("flows" if folder == "flows" else "tasks"))
 
 
 def pytest_sessionfinish() -> None:

@@ -67,6 +67,7 @@ class FaultProxy:
     def __init__(self, host: str, port: int) -> None:
         self.rules: list[Rule] = []
         self.requests: list[tuple[str, str]] = []
+        self.sent = 0  # bytes of the bodies that went to clients
         self.lock = threading.Lock()
         proxy = self
 
@@ -109,10 +110,11 @@ class FaultProxy:
                 self.end_headers()
                 if self.command != "HEAD":
                     if rule is not None and rule.action == "cut":
-                        self.wfile.write(answer[: len(answer) // 2])
+                        answer = answer[: len(answer) // 2]
                         self.close_connection = True
-                    else:
-                        self.wfile.write(answer)
+                    self.wfile.write(answer)
+                    with proxy.lock:
+                        proxy.sent += len(answer)
 
             def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
                 connection = http.client.HTTPConnection(host, port, timeout=60)

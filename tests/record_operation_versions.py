@@ -17,8 +17,18 @@ from pathlib import Path
 
 FILE = Path(__file__).parent / "operation_versions.json"
 
-_TELLING = ("geocairn.classification", "geocairn.failure", "geocairn.notes", "geocairn.nearest", "geocairn.s3")
-"""What only tells of a computation, or reaches a service (and keeps its clients): no result comes of that."""
+_TELLING = (
+    "geocairn.classification",
+    "geocairn.failure",
+    "geocairn.notes",
+    "geocairn.nearest",
+    "geocairn.parallel",
+    "geocairn.s3",
+    "geocairn.sources.reach",
+    "geocairn.sources.web_requests",
+)
+"""What only tells of a computation, divides it among threads, says what may be reached, or reaches a service (and keeps
+its clients): no result comes of that."""
 
 
 def digests() -> dict[str, str]:

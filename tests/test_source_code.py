@@ -296,6 +296,22 @@ def test_frozen_values_of_own_classes_count(project):
     assert project.version(text.replace("Pair(7)", "Pair(8)")) != before
 
 
+def test_frozen_models_count_and_others_cannot_be_known(project):
+    text = """
+    from pydantic import BaseModel, ConfigDict
+    class Settings(BaseModel):
+        model_config = ConfigDict(frozen=True)
+        rate: float = 1.0
+    SETTINGS = Settings(rate=2.5)
+    def f(x): return x * SETTINGS.rate
+    """
+    before = project.version(text)
+    assert project.version(text) == before
+    assert project.version(text.replace("2.5", "2.6")) != before
+    with pytest.raises(InputFailure, match="cannot be known"):
+        project.version(text.replace("frozen=True", "frozen=False"))
+
+
 @pytest.mark.parametrize(
     ("text", "about"),
     [

@@ -214,7 +214,7 @@ class Condition:
         import shapely
 
         from geocairn.backends.duckdb_exchange import check_passable
-        from geocairn.filters.evaluation import literal_geometry
+        from geocairn.filters.values import literal_geometry
 
         shape = literal_geometry(dict(node))
         if shape.is_empty:

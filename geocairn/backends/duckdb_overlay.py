@@ -155,11 +155,13 @@ def overlay_duckdb(
             some = present(shared)
             pieces.append((first[some], second[some], shared[some]))
         if how != "intersection":
-            rest, places = remainder(database, a)
+            rest, places, lost = remainder(database, a, keep_geometry_kind)
+            dropped += lost
             pieces.append((places, np.full(len(places), -1), rest))
         if how in ("union", "symmetric_difference"):
             _exchange_sides(database)
-            rest, places = remainder(database, b)
+            rest, places, lost = remainder(database, b, keep_geometry_kind)
+            dropped += lost
             if keep_geometry_kind:
                 right_kind, fallen = of_kinds(rest, np.unique(dimensions(a)[present(a)]))
                 dropped += fallen
@@ -202,20 +204,23 @@ def of_kinds(values: Array, kinds: Array) -> tuple[Array, int]:
     return right_kind, int(shapely.get_num_geometries(values[~right_kind]).sum())
 
 
-def remainder(database: Any, values: Array) -> tuple[Array, Array]:
-    """Return what is left of the geometries of `a` outside their partners, and their positions."""
+def remainder(database: Any, values: Array, keep_geometry_kind: bool) -> tuple[Array, Array, int]:
+    """Return what is left of the geometries of `a` outside their partners, their positions, and parts dropped."""
     import numpy as np
 
-    from geocairn.operations.parts import present
+    from geocairn.operations.parts import dimensions, keep_kind, present
 
     found = fetch(
         database,
         f"SELECT i, ST_AsWKB(ST_Difference(a.g, n.g)) AS shape FROM {_NEIGHBOURS} JOIN a ON a.row = i",  # noqa: S608
     )
-    result = values.copy()
-    result[found["i"]] = shapes(found["shape"])
+    result, dropped = values.copy(), 0
+    left_over = shapes(found["shape"])
+    if keep_geometry_kind:
+        left_over, dropped = keep_kind(left_over, dimensions(values)[found["i"]])
+    result[found["i"]] = left_over
     keep = np.flatnonzero(present(result) | ~present(values))
-    return result[keep], keep
+    return result[keep], keep, dropped
 
 
 def _exchange_sides(database: Any) -> None:

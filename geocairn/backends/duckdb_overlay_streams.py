@@ -83,7 +83,8 @@ def overlay_stream(
                     yield assembled(batch, first, second, shared)
         if how != "intersection":
             for batch, _ in _left_batches(database, left, how, kinds):
-                rest, places = remainder(database, _values(batch))
+                rest, places, lost = remainder(database, _values(batch), keep_geometry_kind)
+                note("dropped_parts", lost)
                 yield assembled(batch, places, np.full(len(places), -1), rest)
         if how in ("union", "symmetric_difference"):
             place_side(database, "b", left, "overlay")
@@ -135,7 +136,8 @@ def _of_right(database: Any, batch: Any, kinds: list[int], keep_geometry_kind: b
     values = _values(batch)
     place_present(database, "a", values, "overlay")
     pair_sides(database)
-    rest, places = remainder(database, values)
+    rest, places, lost = remainder(database, values, keep_geometry_kind)
+    note("dropped_parts", lost)
     if keep_geometry_kind:
         right_kind, dropped = of_kinds(rest, np.array(kinds))
         note("dropped_parts", dropped)

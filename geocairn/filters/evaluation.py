@@ -6,14 +6,13 @@ the whole expression is true are kept; a comparison of things that cannot be com
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from geocairn.engine_errors import engine_failure
 from geocairn.failure import InputFailure
 from geocairn.filters.language import COMPARISONS, EXACT_INTEGER, SPATIAL, TEXT, parse
+from geocairn.filters.values import aligned, instant, literal_geometry, pattern_of, shown, type_word, utc
 from geocairn.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -55,15 +54,23 @@ def matching(layer: GeoDataFrame, where: str) -> Any:
         tree = parse(where)
     except ValueError as error:
         raise InputFailure(str(error), where=_WHERE) from None
-    truth = _Evaluation(layer).truth(tree)
+    truth = Evaluation(layer).truth(tree)
     return np.asarray(truth.fillna(False), dtype=bool)
 
 
-class _Evaluation:
-    """One filter over one layer. Values are pandas Series, or Python values where all rows would have the same."""
+class Evaluation:
+    """One filter over one layer. Values are pandas Series, or Python values where all rows would have the same.
 
-    def __init__(self, layer: GeoDataFrame) -> None:
+    Parameters
+    ----------
+    layer : whose rows it is about, a table too.
+    what, where : the expression and the operation, for complaints.
+    """
+
+    def __init__(self, layer: GeoDataFrame, what: str = "the filter", where: str = _WHERE) -> None:
         self.layer = layer.reset_index(drop=True)
+        self.what = what
+        self.where = where
 
     def truth(self, node: Any) -> Any:
         """Return a Series of type `boolean`, missing where it is unknown."""
@@ -72,13 +79,14 @@ class _Evaluation:
         value = self.value(node)
         if isinstance(value, pd.Series):
             if not pd.api.types.is_bool_dtype(value.dtype):
-                raise self._complaint(f"{_shown(node)} is no condition", "compare it with something")
+                raise self._complaint(f"{shown(node)} is no condition", "compare it with something")
             return value.astype("boolean")
         if value is not None and not isinstance(value, bool):
-            raise self._complaint(f"{_shown(node)} is no condition", "compare it with something")
+            raise self._complaint(f"{shown(node)} is no condition", "compare it with something")
         return pd.Series(pd.array([value] * len(self.layer), dtype="boolean"))
 
     def value(self, node: Any) -> Any:
+        """Return the value of a part of the expression."""
         if isinstance(node, list):
             return [self.value(item) for item in node]
         if not isinstance(node, dict):
@@ -88,10 +96,10 @@ class _Evaluation:
         if "op" in node:
             return self._applied(str(node["op"]), node["args"])
         if "timestamp" in node or "date" in node:
-            return _instant(node.get("timestamp", node.get("date")))
+            return instant(node.get("timestamp", node.get("date")), self.what, self.where)
         if "interval" in node:
-            return tuple(_instant(bound) for bound in node["interval"])
-        return literal_geometry(node)
+            return tuple(instant(bound, self.what, self.where) for bound in node["interval"])
+        return literal_geometry(node, self.what, self.where)
 
     def _column(self, name: str) -> Any:
         import pandas as pd
@@ -99,7 +107,7 @@ class _Evaluation:
         if name not in self.layer.columns:
             raise InputFailure(
                 f"the layer has no column {name!r}{did_you_mean(name, [str(c) for c in self.layer.columns])}",
-                where=_WHERE,
+                where=self.where,
             )
         column = pd.Series(self.layer[name])
         if isinstance(column.dtype, pd.CategoricalDtype):
@@ -161,8 +169,8 @@ class _Evaluation:
         unknown = self._missing(left) | self._missing(right)
         if left is None or right is None:
             return pd.Series(pd.array([None] * len(self.layer), dtype="boolean"))
-        left, right = _aligned(left, right)
-        kinds = _type_word(left), _type_word(right)
+        left, right = aligned(left, right)
+        kinds = type_word(left), type_word(right)
         if kinds[0] != kinds[1] and None not in kinds:
             raise self._complaint(
                 f"{kinds[0]} cannot be compared with {kinds[1]} ({sign})",
@@ -194,7 +202,7 @@ class _Evaluation:
         try:
             # Arrow's matcher takes time in proportion to the text; Python's may take for ever over several %.
             letters = pa.array(text.where(~unknown, "").tolist(), type=pa.large_string())
-            found = pc.match_substring_regex(letters, _pattern(pattern))
+            found = pc.match_substring_regex(letters, pattern_of(pattern))
         except (pa.ArrowInvalid, UnicodeEncodeError) as error:
             raise self._complaint(f"LIKE cannot be decided: {error}", "shorten the pattern, check the text") from None
         return pd.Series(found.to_numpy(zero_copy_only=False)).astype("boolean").mask(unknown.to_numpy(dtype=bool))
@@ -214,8 +222,8 @@ class _Evaluation:
 
         if isinstance(value, str):
             return pd.Series([value] * len(self.layer))
-        if _type_word(value) not in ("text", None) or not isinstance(value, pd.Series):
-            raise self._complaint(f"{name} is for text, not for {_type_word(value)}", "name a column of text")
+        if type_word(value) not in ("text", None) or not isinstance(value, pd.Series):
+            raise self._complaint(f"{name} is for text, not for {type_word(value)}", "name a column of text")
         return value.astype(object) if value.dtype == object else value
 
     def _calculated(self, sign: str, left: Any, right: Any) -> Any:
@@ -224,8 +232,8 @@ class _Evaluation:
         import pandas as pd
 
         for value in (left, right):
-            if _type_word(value) not in ("a number", None):
-                raise self._complaint(f"{sign} is for numbers, not for {_type_word(value)}", "check the columns' types")
+            if type_word(value) not in ("a number", None):
+                raise self._complaint(f"{sign} is for numbers, not for {type_word(value)}", "check the columns' types")
         compute = {
             "+": operator.add,
             "-": operator.sub,
@@ -251,10 +259,10 @@ class _Evaluation:
         sides = []
         for node in (first, second):
             value = self.value(node)
-            if _type_word(value) != "geometry":
+            if type_word(value) != "geometry":
                 raise self._complaint(
-                    f"s_{predicate} is for geometries, and {_shown(node)} is {_type_word(value)}",
-                    f"the layer's geometry column is {str(self.layer.geometry.name)!r}",
+                    f"s_{predicate} is for geometries, and {shown(node)} is {type_word(value)}",
+                    f"the layer's geometry column is {getattr(self.layer, 'active_geometry_name', None)!r}",
                 )
             sides.append(np.asarray(value.array, dtype=object) if isinstance(value, pd.Series) else value)
         a, b = sides
@@ -268,8 +276,8 @@ class _Evaluation:
         try:
             found = np.broadcast_to(getattr(shapely, predicate)(a, b), len(self.layer))
         except shapely.errors.GEOSException as error:
-            said = f"in the filter, s_{predicate} could not be decided: {error}"
-            raise engine_failure(error, said, _WHERE, "make_valid before") from error
+            said = f"in {self.what}, s_{predicate} could not be decided: {error}"
+            raise engine_failure(error, said, self.where, "make_valid before") from error
         unknown = np.zeros(len(self.layer), dtype=bool)
         for side in (a, b):
             unknown |= np.broadcast_to(shapely.is_missing(side), len(self.layer))
@@ -287,14 +295,14 @@ class _Evaluation:
                     value = pd.to_datetime(value, errors="coerce", utc=True)
                 if value.dtype.kind != "M":
                     raise self._complaint(
-                        f"{name} is for times, and {_shown(node)} is {_type_word(value)}", "check its type"
+                        f"{name} is for times, and {shown(node)} is {type_word(value)}", "check its type"
                     )
-                value = _utc(value)
+                value = utc(value)
                 unknown |= value.isna()
             start, end = value if isinstance(value, tuple) else (value, value)
             if isinstance(start, str) or isinstance(end, str):
                 raise self._complaint(
-                    f"{name} is for times, and {_shown(node)} is text", "write TIMESTAMP('…') or DATE('…')"
+                    f"{name} is for times, and {shown(node)} is text", "write TIMESTAMP('…') or DATE('…')"
                 )
             far = pd.Timestamp.min.tz_localize("UTC"), pd.Timestamp.max.tz_localize("UTC")
             bounds += [far[0] if start is None else start, far[1] if end is None else end]
@@ -304,109 +312,4 @@ class _Evaluation:
         return result.astype("boolean").mask(unknown.to_numpy(dtype=bool))
 
     def _complaint(self, what: str, remedy: str) -> InputFailure:
-        return InputFailure(f"in the filter, {what}", where=_WHERE, remedy=remedy)
-
-
-def _shown(node: Any) -> str:
-    if isinstance(node, dict) and "property" in node:
-        return f"column {node['property']!r}"
-    return repr(node) if not isinstance(node, dict) else f"the part with {next(iter(node.values()))!r}"
-
-
-def _type_word(value: Any) -> str | None:
-    """Return what a value is, in words for a complaint; None where it cannot be known (a column of missing values)."""
-    import datetime
-
-    import numpy as np
-    import pandas as pd
-
-    if isinstance(value, pd.Series):
-        dtype = value.dtype
-        if dtype.name == "geometry":
-            return "geometry"
-        if pd.api.types.is_bool_dtype(dtype):
-            return "true or false"
-        if pd.api.types.is_numeric_dtype(dtype):
-            return "a number"
-        if getattr(dtype, "kind", "") == "M" or pd.api.types.is_datetime64_any_dtype(dtype):
-            return "a time"
-        if dtype.kind != "O" or not isinstance(dtype, np.dtype):
-            return "text" if pd.api.types.is_string_dtype(dtype) else None
-        first = value.dropna()
-        return _type_word(first.iloc[0]) if len(first) else None
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, int | float):
-        return "a number"
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, datetime.date):
-        return "a time"
-    return "geometry" if hasattr(value, "geom_type") else None
-
-
-def _aligned(left: Any, right: Any) -> tuple[Any, Any]:
-    """Return both sides of a comparison of times in UTC; anything else as it is."""
-    if "a time" not in (_type_word(left), _type_word(right)):
-        return left, right
-    return _utc(left), _utc(right)
-
-
-def _utc(value: Any) -> Any:
-    """Return times in UTC; a time without a zone is taken to be in UTC."""
-    import pandas as pd
-
-    if isinstance(value, pd.Series) and _type_word(value) == "a time":
-        return pd.to_datetime(value, utc=True)
-    return value
-
-
-def _instant(text: Any) -> Any:
-    import pandas as pd
-
-    if text == "..":
-        return None
-    if isinstance(text, dict):
-        text = text.get("timestamp", text.get("date"))
-    try:
-        moment = pd.Timestamp(str(text))
-    except ValueError:
-        raise InputFailure(
-            f"in the filter, {text!r} is no time", where=_WHERE, remedy="write it as 2026-11-30 or 2026-11-30T12:00:00Z"
-        ) from None
-    return moment.tz_localize("UTC") if moment.tzinfo is None else moment.tz_convert("UTC")
-
-
-def literal_geometry(node: dict[str, Any]) -> Any:
-    """Return the geometry that a filter states: a box, or GeoJSON.
-
-    Raises
-    ------
-    InputFailure : for one that cannot be read.
-    """
-    import shapely
-
-    if "bbox" in node:
-        box = node["bbox"]
-        return shapely.box(box[0], box[1], box[len(box) // 2], box[len(box) // 2 + 1])
-    try:
-        return shapely.from_geojson(json.dumps(node))
-    except shapely.errors.GEOSException as error:
-        raise InputFailure(
-            f"in the filter, a geometry cannot be read: {error}", where=_WHERE, remedy="write it as WKT: POINT(10 50)"
-        ) from None
-
-
-def _pattern(pattern: str) -> str:
-    """Return the regular expression (RE2's) of a LIKE pattern: % any text, _ one letter, \\ before a plain one."""
-    out: list[str] = []
-    letters = iter(pattern)
-    for letter in letters:
-        if letter == "\\":
-            out.append(re.escape(next(letters, "\\")))
-        elif letter == "%":
-            if not out or out[-1] != ".*":
-                out.append(".*")
-        else:
-            out.append("." if letter == "_" else re.escape(letter))
-    return rf"(?s)\A{''.join(out)}\z"
+        return InputFailure(f"in {self.what}, {what}", where=self.where, remedy=remedy)

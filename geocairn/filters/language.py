@@ -60,8 +60,13 @@ KNOWN = (*LOGIC, *COMPARISONS, *CONDITIONS, *ARITHMETIC, *TEXT, *SPATIAL, *TEMPO
 
 
 @functools.lru_cache(maxsize=256)
-def parse(where: str) -> Any:
-    """Return the syntax tree of a filter, in the form of CQL2-JSON.
+def parse(where: str, what: str = "filter", functions: tuple[str, ...] = ()) -> Any:
+    """Return the syntax tree of a filter, or of another expression, in the form of CQL2-JSON.
+
+    Parameters
+    ----------
+    what : the expression is, for complaints.
+    functions : that it may call besides those of every filter.
 
     Raises
     ------
@@ -69,23 +74,24 @@ def parse(where: str) -> Any:
     """
     import cql2
 
-    _check_depth(where)
+    _check_depth(where, what)
     if re.search(rf"\d{{{LONGEST_NUMBER + 1}}}", _LITERAL.sub("", where)):
-        raise ValueError(f"the filter holds a number of more than {LONGEST_NUMBER} digits")
+        raise ValueError(f"the {what} holds a number of more than {LONGEST_NUMBER} digits")
     try:
         # The library reads numbers as floats: long integers are wrapped so that they stay exact.
         tree = cql2.parse_text(_TOKEN.sub(_wrap_integer, where)).to_json()
     except cql2.ParseError as error:
-        raise ValueError(_syntax_complaint(where, str(error))) from None
+        raise ValueError(_syntax_complaint(where, what, str(error))) from None
+    known = (*KNOWN, *functions)
     for node in _nodes(tree):
-        if isinstance(node, dict) and "op" in node and node["op"] not in KNOWN and not _is_exact_integer(node):
+        if isinstance(node, dict) and "op" in node and node["op"] not in known and not _is_exact_integer(node):
             raise ValueError(
-                f"the filter language has no function {node['op']!r}{did_you_mean(str(node['op']), KNOWN)}"
+                f"the {what} language has no function {node['op']!r}{did_you_mean(str(node['op']), known)}"
             )
     return tree
 
 
-def _check_depth(where: str) -> None:
+def _check_depth(where: str, what: str) -> None:
     """Refuse what is nested so deeply that the library's recursion would exhaust the stack, which ends the process."""
     bare = _SIGNED_NUMBER.sub(r"\1", _LITERAL.sub("", where))
     depth = deepest = 0
@@ -94,7 +100,7 @@ def _check_depth(where: str) -> None:
         deepest = max(deepest, depth)
     if len(where) > LONGEST or 4 * deepest + len(_NESTING.findall(bare)) > HEAVIEST:
         raise ValueError(
-            f"the filter is too long or too deeply nested: it may have {LONGEST} letters, and {HEAVIEST} of AND, OR, "
+            f"the {what} is too long or too deeply nested: it may have {LONGEST} letters, and {HEAVIEST} of AND, OR, "
             "NOT and arithmetic signs, each level of parentheses counting as four; for many values of one column use IN"
         )
 
@@ -129,10 +135,10 @@ def _is_exact_integer(node: dict[str, Any]) -> bool:
     return node["op"] == EXACT_INTEGER and len(args) == 1 and isinstance(args[0], str) and args[0].isdigit()
 
 
-def _syntax_complaint(where: str, said: str) -> str:
+def _syntax_complaint(where: str, what: str, said: str) -> str:
     place = re.search(r"--> (\d+):(\d+)", said)
     if place is None:
-        return f"the filter {where!r} cannot be read"
+        return f"the {what} {where!r} cannot be read"
     line, column = int(place[1]), int(place[2])
     text = where.splitlines()[line - 1] if where.splitlines() else ""
     rest = text[column - 1 :][:20]
@@ -142,7 +148,7 @@ def _syntax_complaint(where: str, said: str) -> str:
     elif '"' in where:
         hint = "; text stands in single quotes, double quotes are for column names"
     at = f"at {rest!r}" if rest else "at its end"
-    return f"the filter {where!r} cannot be read {at} (line {line}, column {column}){hint}"
+    return f"the {what} {where!r} cannot be read {at} (line {line}, column {column}){hint}"
 
 
 def _nodes(tree: Any) -> Iterator[Any]:

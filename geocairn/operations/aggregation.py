@@ -46,7 +46,13 @@ def _check_dissolve(parameters: Any) -> None:
             raise ValueError(f"aggregates: {column!r} is a column to dissolve by")
 
 
-@operation(version=1, result="same", rows="any", validate=_check_dissolve)
+@operation(
+    version=2,
+    result="same",
+    rows="any",
+    validate=_check_dissolve,
+    example={"layer": "parcels", "by": "use", "aggregates": {"value": "sum"}},
+)
 def dissolve(
     layer: GeoDataFrame,
     *,
@@ -96,7 +102,7 @@ def dissolve(
         group_codes,
         pick_rows,
     )
-    from geocairn.operations.parts import check_valid, off_grid, present
+    from geocairn.operations.parts import check_no_m, check_valid, off_grid, present
 
     where = "dissolve"
     keys = by or []
@@ -112,6 +118,7 @@ def dissolve(
         frame = pick_rows(frame, complete)
     values = geometry_values(frame)
     check_valid(values, "layer", where)
+    check_no_m(values, "layer", where)
     codes = group_codes(frame, keys) if keys else np.zeros(len(frame), dtype="int64")
     _, first = np.unique(codes, return_index=True)
     order = np.argsort(codes, kind="stable")
@@ -120,7 +127,7 @@ def dissolve(
     if grid_size is not None:
         united = off_grid(united)
     table = pick_rows(pd.DataFrame(frame[keys]), first) if keys else pd.DataFrame(index=pd.RangeIndex(len(first)))
-    for name, values_of in _aggregated(pd.DataFrame(frame), codes, aggregates).items():
+    for name, values_of in aggregated(pd.DataFrame(frame), codes, aggregates, where).items():
         if name in table.columns or name == active:
             raise InputFailure(
                 f"the result would have two columns {name!r}", where=where, remedy="rename one before (select_columns)"
@@ -204,7 +211,15 @@ def _coverage(values: Array, codes: Array, count: int) -> Array:
     return result
 
 
-def _aggregated(frame: pd.DataFrame, codes: Array, aggregates: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def aggregated(
+    frame: pd.DataFrame, codes: Array, aggregates: Mapping[str, Sequence[str]], where: str
+) -> dict[str, Any]:
+    """Return the columns of the aggregates, a value for each code that occurs, in order of the codes.
+
+    Raises
+    ------
+    InputFailure : for a function that a column's type does not take.
+    """
     import pandas as pd
 
     found: dict[str, Any] = {}
@@ -215,15 +230,15 @@ def _aggregated(frame: pd.DataFrame, codes: Array, aggregates: Mapping[str, Sequ
         for function in functions:
             if function in _OF_NUMBERS and not numeric:
                 raise InputFailure(
-                    f"aggregates: {function} is for numbers, and column {column!r} is of type {series.dtype}",
-                    where="dissolve",
+                    f"{function} is for numbers, and column {column!r} is of type {series.dtype}",
+                    where=where,
                 )
             try:
                 result = groups.sum(min_count=1) if function == "sum" else getattr(groups, function)()
             except TypeError as error:
                 raise InputFailure(
-                    f"aggregates: {function} cannot be taken of column {column!r} of type {series.dtype} ({error})",
-                    where="dissolve",
+                    f"{function} cannot be taken of column {column!r} of type {series.dtype} ({error})",
+                    where=where,
                 ) from None
             name = column if len(functions) == 1 else f"{column}_{function}"
             found[name] = result.array
@@ -242,6 +257,7 @@ def _check_count(parameters: Any) -> None:
     rows="each",
     validate=_check_count,
     varies=lambda parameters: {} if parameters.by is None else {"rows": "any"},
+    example={"polygons": "parcels", "points": "places", "weight": "people", "column": "people"},
 )
 def count_points(
     polygons: GeoDataFrame,

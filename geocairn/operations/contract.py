@@ -12,6 +12,7 @@ import inspect
 import sys
 import types
 import typing
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -103,6 +104,9 @@ class Operation:
     """Whether it reads a source (read_layer)."""
     varies: Callable[[Any], Mapping[str, Any]] | None = None
     """What of the promise depends on the parameters: from the parameter model to the Promise's fields that change."""
+    example: Mapping[str, Any] | None = None
+    """A small call for its documentation: parameters as they are written, inputs by the name of a sample layer
+    (see `geocairn.operations.samples`)."""
     implementations: dict[str, Compute] = field(default_factory=dict)
 
     @property
@@ -269,6 +273,7 @@ def operation(
     effect: bool = False,
     reads: bool = False,
     varies: Callable[[Any], Mapping[str, Any]] | None = None,
+    example: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Callable[[Compute], Operation]:
     """Make an operation of a function: `@operation(version=1, result="polygon")`.
@@ -295,6 +300,7 @@ def operation(
             effect,
             reads,
             varies,
+            example,
         )
 
     return wrap
@@ -356,12 +362,15 @@ def _parameter_model(name: str, function: Compute) -> type[BaseModel]:
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         fields[parameter.name] = (annotation, default)
     module = sys.modules.get(function.__module__)
-    return create_model(
-        f"{''.join(part.title() for part in name.split('_'))}Parameters",
-        __base__=ParameterModel,
-        __module__=module.__name__ if isinstance(module, types.ModuleType) else __name__,
-        **fields,
-    )
+    with warnings.catch_warnings():
+        # A parameter may be called like a method that pydantic keeps for its first version (`validate`).
+        warnings.filterwarnings("ignore", message="Field name .* shadows an attribute")
+        return create_model(
+            f"{''.join(part.title() for part in name.split('_'))}Parameters",
+            __base__=ParameterModel,
+            __module__=module.__name__ if isinstance(module, types.ModuleType) else __name__,
+            **fields,
+        )
 
 
 def _closure(function: Compute) -> Mapping[str, Any]:

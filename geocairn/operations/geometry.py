@@ -11,7 +11,9 @@ from pydantic import Field
 
 from geocairn.failure import InputFailure
 from geocairn.operations.contract import operation
-from geocairn.operations.parameter_types import ColumnName, ColumnNames, Number
+from geocairn.operations.hulls import Groups, grouped_promise, shape_around
+from geocairn.operations.parameter_types import ColumnName, Number
+from geocairn.parallel import row_by_row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +37,7 @@ def _buffer_promise(parameters: Any) -> dict[str, Any]:
     planar=True,
     validate=_check_buffer,
     varies=_buffer_promise,
+    example={"layer": "places", "distance": 8},
 )
 def buffer(
     layer: GeoDataFrame,
@@ -70,7 +73,8 @@ def buffer(
 
     values = geometry_values(layer)
     reach = column_distances(layer, distance) if isinstance(distance, str) else distance
-    result = shapely.buffer(
+    result = row_by_row(
+        shapely.buffer,
         values,
         reach,
         quad_segs=quad_segs,
@@ -92,8 +96,12 @@ def buffer(
     return assemble(pd.DataFrame(index=pd.RangeIndex(int(some))), geometry_name(layer), united[: int(some)], layer.crs)
 
 
-def column_distances(layer: GeoDataFrame, column: str) -> np.ndarray[Any, Any]:
+def column_distances(layer: GeoDataFrame, column: str, where: str = "buffer") -> np.ndarray[Any, Any]:
     """Return the distances that a column holds.
+
+    Parameters
+    ----------
+    where : the operation, for messages.
 
     Raises
     ------
@@ -104,12 +112,12 @@ def column_distances(layer: GeoDataFrame, column: str) -> np.ndarray[Any, Any]:
 
     from geocairn.operations.layers import check_columns, name_rows
 
-    check_columns(layer, [column], "buffer")
+    check_columns(layer, [column], where)
     values = layer[column]
     if not pd.api.types.is_numeric_dtype(values.dtype) or pd.api.types.is_bool_dtype(values.dtype):
         raise InputFailure(
             f"distance column {column!r} is of type {values.dtype}, not a number",
-            where="buffer",
+            where=where,
             remedy="name a numeric column, or give a number",
         )
     numbers: np.ndarray[Any, Any] = values.to_numpy(dtype="float64", na_value=np.nan)
@@ -117,7 +125,7 @@ def column_distances(layer: GeoDataFrame, column: str) -> np.ndarray[Any, Any]:
     if unusable.any():
         raise InputFailure(
             f"distance column {column!r} has missing or infinite values: {name_rows(unusable)}",
-            where="buffer",
+            where=where,
             remedy="leave these rows out (filter) or give the column a value there",
         )
     return numbers
@@ -129,6 +137,7 @@ def column_distances(layer: GeoDataFrame, column: str) -> np.ndarray[Any, Any]:
     rows="each",
     planar=True,
     varies=lambda parameters: {} if parameters.preserve_topology else {"empties": True},
+    example={"layer": "roads", "tolerance": 4},
 )
 def simplify(
     layer: GeoDataFrame,
@@ -150,11 +159,12 @@ def simplify(
     from geocairn.operations.layers import geometry_values, with_geometry
 
     return with_geometry(
-        layer, shapely.simplify(geometry_values(layer), tolerance, preserve_topology=preserve_topology)
+        layer,
+        row_by_row(shapely.simplify, geometry_values(layer), tolerance, preserve_topology=preserve_topology),
     )
 
 
-@operation(version=1, result="point", rows="each")
+@operation(version=1, result="point", rows="each", example={"layer": "parcels"})
 def centroid(layer: GeoDataFrame) -> GeoDataFrame:
     """Replace each geometry by its centroid: of the area, else of the length, else of the points.
 
@@ -174,20 +184,26 @@ def centroid(layer: GeoDataFrame) -> GeoDataFrame:
     return with_geometry(layer, shapely.centroid(values))
 
 
-@operation(
-    version=1,
-    result="any",
-    rows="each",
-    varies=lambda parameters: {"rows": "any"} if parameters.by is not None else {},
-)
-def convex_hull(
-    layer: GeoDataFrame,
-    *,
-    by: Annotated[
-        ColumnNames | None,
-        Field(description="column or columns whose values make groups: one hull for each; none: one for each row"),
-    ] = None,
-) -> GeoDataFrame:
+@operation(version=1, result="point", rows="each", example={"layer": "parcels"})
+def point_on_surface(layer: GeoDataFrame) -> GeoDataFrame:
+    """Replace each geometry by a point of it: inside a polygon, a vertex of a line, one of several points.
+
+    Unlike the centroid it never lies outside. Z is kept of lines and points, a polygon's point is flat; a row that is
+    a point already stays exactly as it is.
+    """
+    import shapely
+
+    from geocairn.operations.layers import geometry_values, with_geometry
+
+    values = geometry_values(layer)
+    points = shapely.get_type_id(values) == shapely.GeometryType.POINT
+    result = values.copy()
+    result[~points] = shapely.point_on_surface(values[~points])
+    return with_geometry(layer, result)
+
+
+@operation(version=1, result="any", rows="each", varies=grouped_promise, example={"layer": "roads"})
+def convex_hull(layer: GeoDataFrame, *, by: Groups = None) -> GeoDataFrame:
     """Replace each geometry, or each group of rows, by its convex hull.
 
     The hull of a single place is a point, of places in a line a line. By groups, the result has the columns `by` and
@@ -198,33 +214,9 @@ def convex_hull(
     ------
     InputFailure : for a column that is not there.
     """
-    import numpy as np
     import shapely
 
-    from geocairn.operations.layers import (
-        assemble,
-        check_columns,
-        geometry_name,
-        geometry_values,
-        group_codes,
-        pick_rows,
-        with_geometry,
-    )
-    from geocairn.operations.parts import present
-
-    values = geometry_values(layer)
-    if by is None:
-        return with_geometry(layer, shapely.convex_hull(values))
-    check_columns(layer, by, "convex_hull")
-    codes = group_codes(layer, by)
-    _, first = np.unique(codes, return_index=True)
-    order = np.argsort(codes, kind="stable")
-    order = order[present(values)[order]]
-    hulls = np.full(len(first), None, dtype=object)
-    if len(order):
-        groups, inner = np.unique(codes[order], return_inverse=True)
-        hulls[groups] = shapely.convex_hull(shapely.geometrycollections(values[order], indices=inner))
-    return assemble(pick_rows(layer[by], first), geometry_name(layer), hulls, layer.crs)
+    return shape_around(layer, by, shapely.convex_hull, "convex_hull")
 
 
 def _check_make_valid(parameters: Any) -> None:
@@ -235,13 +227,14 @@ def _check_make_valid(parameters: Any) -> None:
 
 
 @operation(
-    version=1,
+    version=2,
     result="same",
     rows="each",
     validity="mended",
     empties=True,
     validate=_check_make_valid,
     varies=lambda parameters: {} if parameters.keep_geometry_kind else {"kind": "any", "empties": False},
+    example={"layer": "drawn"},
 )
 def make_valid(
     layer: GeoDataFrame,
@@ -278,10 +271,10 @@ def make_valid(
 
     from geocairn.notes import note
     from geocairn.operations.layers import geometry_values, name_rows, with_geometry
-    from geocairn.operations.parts import dimensions, keep_kind
+    from geocairn.operations.parts import check_no_m, dimensions, keep_kind
 
     values = geometry_values(layer)
-    broken = ~shapely.is_valid(values) & ~shapely.is_missing(values)
+    broken = ~row_by_row(shapely.is_valid, values) & ~shapely.is_missing(values)
     before = values[broken]
     coordinates, rows = shapely.get_coordinates(before, return_index=True)
     endless = np.unique(rows[~np.isfinite(coordinates).all(axis=1)])
@@ -293,7 +286,10 @@ def make_valid(
             where="make_valid",
             remedy="leave these rows out before (their coordinates cannot be known)",
         )
-    mended = shapely.make_valid(before, method=method, keep_collapsed=keep_collapsed)
+    to_mend = values.copy()
+    to_mend[~broken] = None
+    check_no_m(to_mend, "layer", "make_valid")
+    mended = row_by_row(shapely.make_valid, before, method=method, keep_collapsed=keep_collapsed)
     dropped = 0
     if keep_geometry_kind:
         mended, dropped = keep_kind(mended, dimensions(before))
@@ -310,7 +306,7 @@ def make_valid(
     return with_geometry(layer, result)
 
 
-@operation(version=1, result="same", rows="some", drops_missing=True)
+@operation(version=1, result="same", rows="some", drops_missing=True, example={"layer": "parcels"})
 def remove_empty(layer: GeoDataFrame) -> GeoDataFrame:
     """Leave out the rows whose geometry is missing or empty; how many is told by the note `rows_removed`."""
     from geocairn.notes import note

@@ -53,7 +53,15 @@ def _join_promise(parameters: Any) -> dict[str, Any]:
     return {"rows": "some" if parameters.how == "inner" else "each", **inner}
 
 
-@operation(version=1, result="same", rows="any", planar=_by_distance, validate=_check_join, varies=_join_promise)
+@operation(
+    version=1,
+    result="same",
+    rows="any",
+    planar=_by_distance,
+    validate=_check_join,
+    varies=_join_promise,
+    example={"left": "places", "right": "parcels", "columns": ["parcel", "use"]},
+)
 def spatial_join(
     left: GeoDataFrame,
     right: GeoDataFrame,
@@ -106,6 +114,7 @@ def spatial_join(
     rows="each",
     planar=True,
     varies=lambda parameters: {} if parameters.k == 1 else {"rows": "any"},
+    example={"left": "places", "right": "roads", "max_distance": 30, "columns": "road"},
 )
 def nearest_join(
     left: GeoDataFrame,
@@ -155,6 +164,7 @@ def nearest_join(
     planar=_by_distance,
     validate=_check_distance,
     varies=lambda parameters: {"drops_missing": not parameters.invert},
+    example={"layer": "places", "by": "zones", "predicate": "within"},
 )
 def spatial_filter(
     layer: GeoDataFrame,
@@ -208,7 +218,9 @@ def with_unmatched(count: int, first: Array, second: Array) -> tuple[Array, Arra
     """Return the pairs and, with -1 for the right, the left rows in no pair, by left row; and the order taken."""
     import numpy as np
 
-    alone = np.setdiff1d(np.arange(count), first)
+    paired = np.zeros(count, dtype=bool)
+    paired[first] = True
+    alone = np.flatnonzero(~paired)
     every = np.concatenate([first, alone])
     order = np.argsort(every, kind="stable")
     return every[order], np.concatenate([second, np.full(len(alone), -1)])[order], order

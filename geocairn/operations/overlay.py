@@ -1,9 +1,9 @@
-"""Operations that cut one layer by another: clip and overlay.
+"""Operations that cut one layer by another: clip, overlay, and the points where their lines meet.
 
-What always holds: the kind of each result row is that of the row it is cut from (unless the caller wants all kinds), so
-slivers of lower dimension never turn a result into a collection; they are counted. Invalid polygons are refused,
-because no engine gives a dependable answer for them. Rows of missing or empty geometry meet nothing, and stay
-wherever the rows that meet nothing stay.
+What always holds of clip and overlay: the kind of each result row is that of the row it is cut from (unless the caller
+wants all kinds), so slivers of lower dimension never turn a result into a collection; they are counted. Invalid
+polygons are refused, because no engine gives a dependable answer for them. Rows of missing or empty geometry meet
+nothing, and stay wherever the rows that meet nothing stay.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import Field
 from geocairn.engine_errors import engine_failure
 from geocairn.operations.contract import operation
 from geocairn.operations.parameter_types import GridSize, Suffixes
+from geocairn.parallel import row_by_row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,11 +39,12 @@ def _overlay_promise(parameters: Any) -> dict[str, Any]:
 
 
 @operation(
-    version=1,
+    version=2,
     result="same",
     kinds={"mask": ("polygon",)},
     rows="some",
     varies=_kind_promise,
+    example={"layer": "roads", "mask": "zones"},
 )
 def clip(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: KeepKind = True) -> GeoDataFrame:
     """Keep what of each geometry lies inside the mask.
@@ -59,12 +61,13 @@ def clip(layer: GeoDataFrame, mask: GeoDataFrame, *, keep_geometry_kind: KeepKin
 
     from geocairn.notes import note
     from geocairn.operations.layers import geometry_values, pick_rows, with_geometry
-    from geocairn.operations.parts import check_no_collections, check_valid, dimensions, keep_kind, present
+    from geocairn.operations.parts import check_no_collections, check_no_m, check_valid, dimensions, keep_kind, present
 
     values, masks = geometry_values(layer), geometry_values(mask)
     if keep_geometry_kind:
         check_no_collections(values, "layer", "clip")
     check_valid(values, "layer", "clip")
+    check_no_m(values, "layer", "clip")
     check_valid(masks, "mask", "clip")
     clipped = cut_to(values, masks, "clip")
     dropped = 0
@@ -93,11 +96,17 @@ def cut_to(values: Array, masks: Array, where: str) -> Array:
     met, codes = np.unique(places, return_inverse=True)
     neighbours = union_groups(masks[others], codes, len(met))
     rows = crossing[met]
-    result[rows] = _computed(lambda: shapely.intersection(values[rows], neighbours), where)
+    result[rows] = _computed(lambda: row_by_row(shapely.intersection, values[rows], neighbours), where)
     return result
 
 
-@operation(version=1, result="same", rows="any", varies=_overlay_promise)
+@operation(
+    version=2,
+    result="same",
+    rows="any",
+    varies=_overlay_promise,
+    example={"left": "parcels", "right": "zones", "how": "union"},
+)
 def overlay(
     left: GeoDataFrame,
     right: GeoDataFrame,
@@ -133,6 +142,7 @@ def overlay(
     from geocairn.operations.pairs import related
     from geocairn.operations.parts import (
         check_no_collections,
+        check_no_m,
         check_valid,
         dimensions,
         keep_kind,
@@ -146,23 +156,28 @@ def overlay(
         values = geometry_values(layer)
         check_no_collections(values, role, "overlay")
         check_valid(values, role, "overlay")
+        check_no_m(values, role, "overlay")
         sides.append(on_grid(values, grid_size))
     a, b = sides
     first, second = related(a, b, "intersects", None, "overlay")
     dropped = 0
     pieces: list[tuple[Array, Array, Array]] = []  # positions in the left, in the right (-1 none), geometries
     if how in ("intersection", "union", "identity"):
-        shared = _computed(lambda: shapely.intersection(a[first], b[second], grid_size=grid_size), "overlay")
+        shared = _computed(
+            lambda: row_by_row(shapely.intersection, a[first], b[second], grid_size=grid_size), "overlay"
+        )
         if keep_geometry_kind:
             shared, dropped = keep_kind(shared, dimensions(a)[first])
         some = present(shared)
         pieces.append((first[some], second[some], shared[some]))
     if how != "intersection":
-        rest, places = _remainder(a, b, first, second, grid_size)
+        rest, places, lost = _remainder(a, b, first, second, grid_size, keep_geometry_kind)
+        dropped += lost
         pieces.append((places, np.full(len(places), -1), rest))
     if how in ("union", "symmetric_difference"):
         order = np.lexsort((first, second))
-        rest, places = _remainder(b, a, second[order], first[order], grid_size)
+        rest, places, lost = _remainder(b, a, second[order], first[order], grid_size, keep_geometry_kind)
+        dropped += lost
         if keep_geometry_kind:
             kinds = np.unique(dimensions(a)[present(a)])
             right_kind = ~present(rest) | np.isin(dimensions(rest), kinds if len(kinds) else [0, 1, 2])
@@ -179,21 +194,29 @@ def overlay(
 
 
 def _remainder(
-    values: Array, others: Array, first: Array, second: Array, grid_size: float | None
-) -> tuple[Array, Array]:
-    """Return what is left of `values` outside those of `others` that they meet, and their positions."""
+    values: Array, others: Array, first: Array, second: Array, grid_size: float | None, keep_geometry_kind: bool
+) -> tuple[Array, Array, int]:
+    """Return what is left of `values` outside those of `others` that they meet, their positions, and parts dropped.
+
+    The engine may leave a line where two polygons all but meet, so that what is left has a kind to be held to as well.
+    """
     import numpy as np
     import shapely
 
-    from geocairn.operations.parts import present, union_groups
+    from geocairn.operations.parts import dimensions, keep_kind, present, union_groups
 
     result = values.copy()
+    dropped = 0
     met, codes = np.unique(first, return_inverse=True)
     if len(met):
         neighbours = _computed(lambda: union_groups(others[second], codes, len(met), grid_size), "overlay")
-        result[met] = _computed(lambda: shapely.difference(values[met], neighbours, grid_size=grid_size), "overlay")
+        result[met] = _computed(
+            lambda: row_by_row(shapely.difference, values[met], neighbours, grid_size=grid_size), "overlay"
+        )
+        if keep_geometry_kind:
+            result[met], dropped = keep_kind(result[met], dimensions(values)[met])
     keep = np.flatnonzero(present(result) | ~present(values))
-    return result[keep], keep
+    return result[keep], keep, dropped
 
 
 def assembled_pieces(
@@ -223,6 +246,83 @@ def assembled_pieces(
     right_take = pick_rows if how == "intersection" else partner_rows
     columns = join_columns(left_take(attributes(left), at_left), right_take(right, at_right), suffixes, name, "overlay")
     return assemble(columns, name, geometries, left.crs)
+
+
+@operation(
+    version=1,
+    result="point",
+    kinds={"left": ("line", "polygon"), "right": ("line", "polygon")},
+    rows="any",
+    drops_missing=True,
+    example={"left": "roads", "right": "zones"},
+)
+def line_intersections(
+    left: GeoDataFrame, right: GeoDataFrame, *, suffixes: Suffixes = ("_left", "_right")
+) -> GeoDataFrame:
+    """Make a point of each place where lines of the left layer meet lines of the right.
+
+    Polygons count by their outlines, so invalid ones do too. Lines meet where they cross or touch; of a stretch that
+    they share the ends are taken, so two equal closed lines meet in no point. Each pair of rows has rows of its own,
+    in order of the left row, the right row, x and y; a place where several pairs meet is there for each. Columns are
+    the left's, then the right's, then the point. Z and M of a point are interpolated along both lines and averaged.
+    """
+    import numpy as np
+    import shapely
+
+    from geocairn.operations.layers import (
+        assemble,
+        attributes,
+        geometry_name,
+        geometry_values,
+        join_columns,
+        pick_rows,
+    )
+    from geocairn.operations.pairs import related
+    from geocairn.operations.parts import LINE, POINT, dimensions, single_parts
+
+    a, b = outlines(geometry_values(left)), outlines(geometry_values(right))
+    first, second = related(a, b, "intersects", None, "line_intersections")
+    shared, pair = single_parts(_computed(lambda: shapely.intersection(a[first], b[second]), "line_intersections"))
+    kinds = dimensions(shared)
+    ends, of = _ends(shared[kinds == LINE], pair[kinds == LINE])
+    points = np.concatenate([shared[kinds == POINT], ends])
+    pair = np.concatenate([pair[kinds == POINT], of])
+    order = np.lexsort((shapely.get_y(points), shapely.get_x(points), pair))
+    points, pair = points[order], pair[order]
+    name = geometry_name(left)
+    columns = join_columns(
+        pick_rows(attributes(left), first[pair]),
+        pick_rows(attributes(right), second[pair]),
+        suffixes,
+        name,
+        "line_intersections",
+    )
+    return assemble(columns, name, points, left.crs)
+
+
+def outlines(values: Array) -> Array:
+    """Return the geometries with polygons replaced by their outlines; collections, missing and empty ones stay."""
+    import shapely
+
+    from geocairn.operations.parts import POLYGON, dimensions, present
+
+    result = values.copy()
+    areas = (dimensions(values) == POLYGON) & present(values)
+    result[areas] = shapely.boundary(values[areas])
+    return result
+
+
+def _ends(lines: Array, owner: Array) -> tuple[Array, Array]:
+    """Return the end points of each owner's lines taken together, and the owner of each; `owner` is sorted."""
+    import numpy as np
+    import shapely
+
+    if not len(lines):
+        return lines, owner
+    owners, inner = np.unique(owner, return_inverse=True)
+    together = shapely.multilinestrings(lines, indices=inner)
+    points, of = shapely.get_parts(shapely.boundary(together), return_index=True)
+    return points, owners[of]
 
 
 def _computed(compute: Any, where: str) -> Any:

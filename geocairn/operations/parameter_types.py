@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from geocairn.crs_files import hold_crs_text
+
 _AUTHORITY_CODE = re.compile(r"([A-Za-z][A-Za-z0-9_]*)\s*:\s*([A-Za-z0-9_.]+)")
 _URN = re.compile(r"urn:ogc:def:crs:([A-Za-z][A-Za-z0-9_]*):[0-9.]*:([A-Za-z0-9_.]+)", re.IGNORECASE)
 _URL = re.compile(r"https?://www\.opengis\.net/def/crs/([A-Za-z][A-Za-z0-9_]*)/[0-9.]+/([A-Za-z0-9_.]+)", re.IGNORECASE)
@@ -93,7 +95,9 @@ def _ordered(bbox: tuple[float, float, float, float]) -> tuple[float, float, flo
     return bbox
 
 
-CrsText = Annotated[str, BeforeValidator(normalise_crs, json_schema_input_type=str | int)]
+CrsText = Annotated[
+    str, BeforeValidator(normalise_crs, json_schema_input_type=str | int), AfterValidator(hold_crs_text)
+]
 """A CRS: an authority code (`EPSG:5070`, or 5070 for EPSG), WKT, PROJJSON or a PROJ string."""
 
 Number = Annotated[float, BeforeValidator(_no_truth_value, json_schema_input_type=float)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
 from geocairn.operations.layers import name_rows
+from geocairn.parallel import row_by_row
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,6 +85,15 @@ def collect_parts(parts: Array, places: Array, kinds: Array) -> Array:
     return result
 
 
+def by_bounds(values: Array) -> Array:
+    """Return the geometries in the order of their bounds: xmin, then ymin, xmax, ymax."""
+    import numpy as np
+    import shapely
+
+    ordered: Array = values[np.lexsort(shapely.bounds(values).reshape(-1, 4).T[::-1])]
+    return ordered
+
+
 def keep_kind(values: Array, kinds: Array) -> tuple[Array, int]:
     """Return the geometries with only the parts of the kind given for each, and how many parts fell away.
 
@@ -115,7 +125,7 @@ def check_valid(values: Array, role: str, where: str) -> None:
     import numpy as np
     import shapely
 
-    invalid = (dimensions(values) >= POLYGON) & ~shapely.is_valid(values)
+    invalid = (dimensions(values) >= POLYGON) & ~row_by_row(shapely.is_valid, values)
     if invalid.any():
         first = values[np.flatnonzero(invalid)[0]]
         raise InputFailure(
@@ -141,6 +151,30 @@ def check_no_collections(values: Array, role: str, where: str) -> None:
         )
 
 
+def check_no_m(values: Array, role: str, where: str) -> None:
+    """Refuse M values, where the engine cannot carry them. Where no M is known at all, none is lost.
+
+    Raises
+    ------
+    InputFailure : naming the rows and the remedy.
+    """
+    import numpy as np
+    import shapely
+
+    having = np.flatnonzero(shapely.has_m(values))
+    if not len(having):
+        return
+    coordinates, places = shapely.get_coordinates(values[having], include_m=True, return_index=True)
+    measured = np.zeros(len(values), dtype=bool)
+    measured[having[places[np.isfinite(coordinates[:, -1])]]] = True
+    if measured.any():
+        raise InputFailure(
+            f"input {role!r} has M values, which would be lost: {name_rows(measured)}",
+            where=where,
+            remedy="drop M before (force_2d)",
+        )
+
+
 def union_groups(values: Array, codes: Array, count: int, grid_size: float | None = None) -> Array:
     """Return the union of each group's geometries; `codes` must be sorted. A group of none is missing."""
     import numpy as np
@@ -150,9 +184,10 @@ def union_groups(values: Array, codes: Array, count: int, grid_size: float | Non
     if not len(values):
         return result
     numbers = np.bincount(codes, minlength=count)
-    # One polygon is its own union; lines go through it all the same, since union also nodes them.
-    alone = (numbers[codes] == 1) & (dimensions(values) != LINE) if grid_size is None else np.zeros(len(codes), bool)
-    result[codes[alone]] = values[alone]
+    # One polygon is its own union; lines go through it all the same, since union also nodes them. On a grid, the
+    # engine leaves a lone polygon as it is, so it is rounded here.
+    alone = (numbers[codes] == 1) & (dimensions(values) != LINE)
+    result[codes[alone]] = on_grid(values[alone], grid_size)
     if not alone.all():
         groups, inner = np.unique(codes[~alone], return_inverse=True)
         collected = shapely.geometrycollections(values[~alone], indices=inner)
@@ -166,7 +201,7 @@ def on_grid(values: Array, grid_size: float | None) -> Array:
 
     if grid_size is None:
         return values
-    rounded: Array = shapely.set_precision(values, grid_size)
+    rounded: Array = row_by_row(shapely.set_precision, values, grid_size)
     return rounded
 
 

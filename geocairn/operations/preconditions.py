@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from geocairn.operations.contract import Operation, Role
 
 GEOGRAPHIC_REMEDY = "reproject to a projected CRS first (to measure as it is: measure with method: ellipsoidal)"
+TABLE_REMEDY = "join it to a layer first (attribute_join)"
 UNKNOWN_CRS_REMEDY = "state it (assign_crs, or crs in the source) and reproject to a projected CRS"
 
 
@@ -35,11 +36,12 @@ def check_inputs(operation: Operation, inputs: Mapping[str, Any], parameters: An
     layers: list[tuple[str, Any]] = []
     for name, value in inputs.items():
         role = roles[name]
-        for layer in _as_list(operation, role, value):
+        given = _as_list(operation, role, value)
+        for number, layer in enumerate(given):
             if role.kinds != KINDS and hasattr(layer, "geometry"):
                 check_kinds(operation, name, kinds_of(layer))
             if hasattr(layer, "geometry") and hasattr(layer, "crs"):
-                layers.append((name, layer))
+                layers.append((f"{name}[{number}]" if role.many else name, layer))
     if operation.same_crs:
         _check_one_crs(operation, layers)
     if layers and operation.measures_planar(parameters):
@@ -62,6 +64,12 @@ def _as_list(operation: Operation, role: Role, value: Any) -> list[Any]:
     layers = list(value) if role.many and isinstance(value, list | tuple) else [value]
     for layer in layers:
         table = type(layer).__name__ == "DataFrame" and role.table
+        if not role.table and type(layer).__name__ == "DataFrame":
+            raise InputFailure(
+                f"input {role.name!r} must be a layer, and a table without geometry was given",
+                where=operation.name,
+                remedy=TABLE_REMEDY,
+            )
         if not (table or (hasattr(layer, "geometry") and hasattr(layer, "columns"))):
             raise InputFailure(
                 f"input {role.name!r} must be a layer (GeoDataFrame), got {type(layer).__name__}",

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from geopandas import GeoDataFrame
 
 
-@operation(version=1, result="same", crs="crs", rows="each", environment=proj_environment)
+@operation(
+    version=1,
+    result="same",
+    crs="crs",
+    rows="each",
+    environment=proj_environment,
+    example={"layer": "stations", "crs": "EPSG:5070"},
+)
 def reproject(
     layer: GeoDataFrame,
     *,
@@ -95,7 +102,7 @@ def reproject(
             raise InputFailure(
                 f"geometry column {name!r} has M values, which would be lost: {name_rows(with_m)}",
                 where="reproject",
-                remedy="drop M before (force_2d)",
+                remedy="drop M before (force_2d)" if name == active else "drop the column before (select_columns)",
             )
         transformation = Transformation(source, target, accuracy=accuracy, allow_ballpark=allow_ballpark)
         frame[name] = from_shapely(transformation.apply(values), crs=target)
@@ -106,7 +113,13 @@ def reproject(
     return assemble(frame, active, np.asarray(frame[active].array, dtype=object), target)
 
 
-@operation(version=1, result="same", crs="crs", rows="each")
+@operation(
+    version=1,
+    result="same",
+    crs="crs",
+    rows="each",
+    example={"layer": "stations", "crs": "EPSG:4269", "override": True},
+)
 def assign_crs(
     layer: GeoDataFrame,
     *,

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from geopandas import GeoDataFrame
 
 
-@operation(version=1, result="same", rows="some", validate=lambda parameters: check_syntax(parameters.where))
+@operation(
+    version=1,
+    result="same",
+    rows="some",
+    validate=lambda parameters: check_syntax(parameters.where),
+    example={"layer": "places", "where": "people > 50 AND kind = 'town'"},
+)
 def filter(
     layer: GeoDataFrame,
     *,
@@ -52,7 +58,13 @@ def _check_selection(parameters: Any) -> None:
         raise ValueError("give keep, drop or rename")
 
 
-@operation(version=1, result="same", rows="each", validate=_check_selection)
+@operation(
+    version=1,
+    result="same",
+    rows="each",
+    validate=_check_selection,
+    example={"layer": "parcels", "keep": ["use", "parcel"], "rename": {"use": "land_use"}},
+)
 def select_columns(
     layer: GeoDataFrame,
     *,
@@ -110,6 +122,7 @@ def _check_measure(parameters: Any) -> None:
     rows="each",
     planar=lambda parameters: bool(parameters.method == "planar"),
     validate=_check_measure,
+    example={"layer": "parcels", "area": "area_m2", "perimeter": "outline_m"},
 )
 def measure(
     layer: GeoDataFrame,

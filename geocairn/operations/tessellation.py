@@ -1,4 +1,4 @@
-"""Operations that divide the plane: the Voronoi cells of points."""
+"""Operations that divide the plane by points: Voronoi cells and Delaunay triangles."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from geocairn.engine_errors import engine_failure
 from geocairn.failure import CapabilityFailure, InputFailure
 from geocairn.operations.contract import operation
-from geocairn.operations.parameter_types import BBox
+from geocairn.operations.parameter_types import BBox, Number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     rows="each",
     empties=True,
     planar=True,
+    example={"layer": "places", "extent": [0, 0, 100, 75]},
 )
 def voronoi(
     layer: GeoDataFrame,
@@ -144,3 +146,53 @@ def _not_matched(reason: str) -> CapabilityFailure:
         where="voronoi",
         remedy="leave out points that lie closer together than the coordinates' precision (snap_to_grid, deduplicate)",
     )
+
+
+@operation(
+    version=1,
+    result="polygon",
+    rows="any",
+    drops_missing=True,
+    planar=True,
+    example={"layer": "places", "tolerance": 0},
+)
+def delaunay(
+    layer: GeoDataFrame,
+    *,
+    tolerance: Annotated[
+        Number,
+        Field(
+            ge=0,
+            description="a point that lies nearer than this to a corner beside it is left out, in units of the CRS",
+        ),
+    ] = 0,
+) -> GeoDataFrame:
+    """Make the Delaunay triangles of all points of the layer.
+
+    No point lies inside the circle through a triangle's corners. Of lines and polygons the
+    vertices count. The triangles belong to no single row: the result has the geometry alone, in the order of the
+    triangles' bounds (xmin, then ymin, xmax, ymax). Fewer than three places, or places that are all in one line, have
+    no triangle. The engine does not find every point that is nearer than the tolerance to another: to be sure of that,
+    snap_to_grid and deduplicate before. Z is kept; distances are planar, in the CRS.
+
+    Raises
+    ------
+    InputFailure : for M, which the engine would lose; rows are named.
+    """
+    import pandas as pd
+    import shapely
+
+    from geocairn.operations.layers import assemble, geometry_name, geometry_values
+    from geocairn.operations.parts import by_bounds, check_no_m
+
+    values = geometry_values(layer)
+    check_no_m(values, "layer", "delaunay")
+    coordinates = shapely.get_coordinates(values, include_z=bool(shapely.has_z(values).any()))
+    try:
+        found = shapely.delaunay_triangles(shapely.multipoints(coordinates), tolerance=tolerance)
+    except shapely.errors.GEOSException as error:
+        raise engine_failure(
+            error, f"the points could not be triangulated: {error}", "delaunay", "snap_to_grid before this step"
+        ) from error
+    triangles = by_bounds(shapely.get_parts(found))
+    return assemble(pd.DataFrame(index=pd.RangeIndex(len(triangles))), geometry_name(layer), triangles, layer.crs)

@@ -23,6 +23,9 @@ from geocairn.plan.knowledge import Describe, Known, KnownSource
 from geocairn.plan.model import Output, Plan
 from geocairn.plan.reading import Reading, in_order
 from geocairn.plan.step_check import StepCheck
+from geocairn.sources.formats import CSV, PARQUET
+from geocairn.sources.postgis.relation import POSTGIS
+from geocairn.sources.reach import Reach
 
 __all__ = ["Checked", "Complaint", "Describe", "Known", "KnownSource", "PlanError", "check", "graph_of"]
 
@@ -36,20 +39,21 @@ class Checked:
     """What is not wrong but worth a word: a step that leads to no output."""
 
 
-def check(document: Document, describe: Describe | None = None) -> Checked:
+def check(document: Document, describe: Describe | None = None, reach: Reach | None = None) -> Checked:
     """Check a plan whole and return its graph.
 
     Parameters
     ----------
     document : the plan.
     describe : tells what is known of a source. Without it, sources are not looked at.
+    reach : what sources and outputs are held to; without it they are held to nothing here, and at the run.
 
     Raises
     ------
     PlanError : with all complaints.
     """
     reading = Reading(document)
-    findings = Findings(reading, describe)
+    findings = Findings(reading, describe, reach)
     repeated = findings.repeated_names()
     for name, source in reading.sources.items():
         findings.add_source(name, source.plain(), ("sources", name), allow_older=source.allow_older)
@@ -96,6 +100,16 @@ def _check_output(findings: Findings, index: int, output: Output, name: str) -> 
         findings.reading.complain(failure.what, place, step=label)
         return
     if findings.claim(target_of(parameters), f"{label}, number {index + 1}", place, label) and fine:
+        known = findings.known.get(output.from_, Known())
+        if known.table and target_of(parameters).format not in (CSV, PARQUET, POSTGIS):
+            findings.reading.complain(
+                f"{output.uri}: {output.from_!r} is a table without geometry; write it as CSV or Parquet "
+                "(.csv, .parquet)",
+                (*place, "uri"),
+                step=label,
+                field="uri",
+            )
+            return
         key = f"output:{name}"
         inputs = publication_inputs(output)
         findings.nodes[key] = Node(key, "publication", operation, parameters, inputs, output=output)

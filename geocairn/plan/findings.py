@@ -11,7 +11,7 @@ import os
 from pydantic import BaseModel
 
 from geocairn.classification import classify
-from geocairn.failure import Failure, FailureClass, InputFailure
+from geocairn.failure import Failure, FailureClass, InputFailure, NotAllowed
 from geocairn.nearest import did_you_mean
 from geocairn.operations.registry import operations
 from geocairn.plan.document import Location
@@ -19,23 +19,28 @@ from geocairn.plan.graph import Node
 from geocairn.plan.knowledge import Describe, Known, known_of_crs, known_of_source
 from geocairn.plan.model import Step
 from geocairn.plan.reading import Reading
+from geocairn.sources.postgis.relation import relation_named, table_address
+from geocairn.sources.reach import EVERYTHING, Reach
 from geocairn.sources.source import Source
 from geocairn.sources.target import Target
-from geocairn.sources.uri import LocalPlace, parse
+from geocairn.sources.uri import DatabasePlace, LocalPlace, parse
 
 
 class Findings:
     """The state of a check."""
 
-    def __init__(self, reading: Reading, describe: Describe | None) -> None:
+    def __init__(self, reading: Reading, describe: Describe | None, reach: Reach | None = None) -> None:
         self.reading = reading
         self.describe = describe
+        self.reach = reach
         self.nodes: dict[str, Node] = {}
         self.known: dict[str, Known] = {}
         self.bad = set(reading.unread_names)
         self.places: dict[str, Location] = {name: ("sources", name) for name in reading.source_names}
         """Where each name is first given."""
-        self._addresses = {_address(source.uri): f"source {name}" for name, source in reading.sources.items()}
+        self._addresses = {
+            _address(source.uri, source.layer): f"source {name}" for name, source in reading.sources.items()
+        }
         """What stands at each address: a source that is read, an output that is written."""
 
     def repeated_names(self) -> set[int]:
@@ -77,7 +82,13 @@ class Findings:
         operation = operations["read_layer"]
         parameters = operation.normalise(dict(source))
         self.nodes[name] = Node(name, "source", operation, parameters, {}, step, source, allow_older=allow_older)
-        self.known[name] = Known()
+        self.known[name] = Known(table=source.table)
+        try:
+            if self.reach is not None:
+                self.reach.may_read(parse(source.uri), source.uri)
+        except (NotAllowed, InputFailure) as failure:
+            self._complain_of_source(failure, name, source, place, "uri", step)
+            return
         try:
             if source.crs is not None:
                 self.known[name] = known_of_crs(source.crs)
@@ -86,6 +97,9 @@ class Findings:
             return
         try:
             described = self.describe(source) if self.describe else None
+        except NotAllowed as failure:  # a part of it leads elsewhere
+            self._complain_of_source(failure, name, source, place, "uri", step)
+            return
         except Failure as failure:
             if allow_older and classify(failure).failure_class in (FailureClass.INPUT, FailureClass.TRANSIENT):
                 return  # the decision finds out whether results of the version before are there
@@ -97,7 +111,7 @@ class Findings:
             self.known[name] = known_of_source(described)
 
     def _complain_of_source(
-        self, failure: InputFailure, name: str, source: Source, place: Location, field_name: str, step: Step | None
+        self, failure: Failure, name: str, source: Source, place: Location, field_name: str, step: Step | None
     ) -> None:
         about = f"{source.uri}: " if failure.where == source.uri and source.uri not in failure.what else ""
         remedy = f"; {failure.remedy}" if failure.remedy else ""
@@ -118,20 +132,20 @@ class Findings:
         try:
             target.format  # noqa: B018 - asked for what it refuses
         except InputFailure as failure:
-            name = "driver" if target.driver is not None else "uri"
+            name = "driver" if "driver" in failure.what else "layer" if target.layer is not None else "uri"
             remedy = f"; {failure.remedy}" if failure.remedy else ""
             message = f"{uri}: {failure.what}{remedy}"
             self.reading.complain(message, (*place, name), step=label, field=_dotted(place, name))
             return False
         try:
-            target.place()
-        except InputFailure as failure:
+            target.place(reach=self.reach or EVERYTHING)
+        except (NotAllowed, InputFailure) as failure:
             remedy = f"; {failure.remedy}" if failure.remedy else ""
             self.reading.complain(
                 f"{uri}: {failure.what}{remedy}", (*place, "uri"), step=label, field=_dotted(place, "uri")
             )
             return False
-        address = _address(uri)
+        address = _address(uri, target.layer)
         for taken, holder in self._addresses.items():
             if holder.startswith("source ") and address.startswith(taken + os.sep):
                 message = f"{uri} lies in the folder that {holder} reads: an output there would change it"
@@ -149,7 +163,11 @@ class Findings:
 
 def target_of(parameters: BaseModel) -> Target:
     """Return where an output goes, from the parameters of the operation that writes it."""
-    return Target(str(getattr(parameters, "uri", "")), getattr(parameters, "driver", None))
+    return Target(
+        str(getattr(parameters, "uri", "")),
+        getattr(parameters, "driver", None),
+        getattr(parameters, "layer_name", None),
+    )
 
 
 def _dotted(place: Location, name: str) -> str:
@@ -157,10 +175,15 @@ def _dotted(place: Location, name: str) -> str:
     return ".".join(str(part) for part in (*place[2:], name))
 
 
-def _address(uri: str) -> str:
-    """Return an address in one form, so that `out/a.gpkg`, `./out/a.gpkg` and a link to it are one."""
+def _address(uri: str, layer: str | None) -> str:
+    """Return an address in one form, so that `out/a.gpkg`, `./out/a.gpkg` and a link to it are one.
+
+    In a database each table has its own; what a query reads is not known.
+    """
     try:
         place = parse(uri)
+        if isinstance(place, DatabasePlace):
+            return table_address(place, relation_named(layer)) if layer is not None else f"{place}?sql"
         return os.path.realpath(place.path) if isinstance(place, LocalPlace) else str(place)
     except InputFailure:
         return uri  # whoever reads or writes it says what is wrong with it
@@ -168,8 +191,9 @@ def _address(uri: str) -> str:
 
 def _field_of(failure: InputFailure, source: Source) -> str:
     """Return the field of a source that a failure speaks of, where the plan states it."""
-    if failure.what.startswith("where"):
-        return "where"
+    for name in ("where", "version_sql", "sql", "layer"):
+        if failure.what.startswith(f"{name}:") and getattr(source, name) is not None:
+            return name
     spoken = f"{failure.what} {failure.remedy}".lower()
     for name, word in (("columns", "column"), ("crs", "crs"), ("layer", "layer"), ("encoding", "encoding")):
         if word in spoken and getattr(source, name) is not None:

@@ -44,6 +44,8 @@ class Known:
     """Geometry kinds that may occur; none when that is not known."""
     definition: str | None = None
     """PROJJSON, WKT or an authority code: what to compare the CRS by."""
+    table: bool = False
+    """Whether it is a table without geometry."""
 
 
 def known_of_crs(text: str, kinds: tuple[str, ...] = ()) -> Known:
@@ -59,6 +61,8 @@ def known_of_crs(text: str, kinds: tuple[str, ...] = ()) -> Known:
 
 def known_of_source(described: KnownSource) -> Known:
     """Return what is known of a source from its description."""
+    if getattr(described, "table", False):
+        return Known(table=True)
     definition = getattr(described, "crs", None) or described.crs_name
     return Known(
         described.crs_name, described.geographic, described.crs_name is not None, tuple(described.kinds), definition
@@ -68,6 +72,8 @@ def known_of_source(described: KnownSource) -> Known:
 def known_of_result(operation: Operation, parameters: BaseModel, first: Known) -> Known:
     """Return what is known of an operation's result from what is known of its first input."""
     promise = operation.promised(parameters)
+    if promise.kind == "table" or (promise.kind == "same" and first.table):
+        return Known(table=True)
     kinds = first.kinds if promise.kind == "same" else (promise.kind,) if promise.kind in KINDS else ()
     if promise.crs == "same":
         return Known(first.crs, first.geographic, first.crs_known, kinds, first.definition)

@@ -149,10 +149,13 @@ class Output(_Part):
     from_: Annotated[str, BeforeValidator(_text)] = Field(
         alias="from", description="Name of the step (or source) whose result is published"
     )
-    uri: str = Field(description="Where to: a path or s3://bucket/key; the ending decides the format, .png draws a map")
+    uri: str = Field(
+        description="Where to: a path, s3://bucket/key or postgresql://host/database; a file's ending decides the "
+        "format, .png draws a map"
+    )
     name: Name | None = Field(None, description="Name in the answer; by default that of the step")
     driver: str | None = Field(None, description="Format, where the ending does not say it")
-    layer: str | None = Field(None, description="Name of the layer in the file")
+    layer: str | None = Field(None, description="Name of the layer in the file; in a database schema.table")
     mode: Literal["replace", "error"] = Field("replace", description="What to do when the target is there and not ours")
     context: Annotated[list[str], BeforeValidator(_texts)] = Field(
         default_factory=list, description="Further sources or steps to draw on a map"

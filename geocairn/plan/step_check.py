@@ -14,7 +14,7 @@ from geocairn.crs import describe_crs
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
 from geocairn.operations.contract import Operation
-from geocairn.operations.preconditions import GEOGRAPHIC_REMEDY
+from geocairn.operations.preconditions import GEOGRAPHIC_REMEDY, TABLE_REMEDY
 from geocairn.operations.registry import operations
 from geocairn.plan.findings import Findings, target_of
 from geocairn.plan.graph import Inputs, Node, roles_of
@@ -249,6 +249,12 @@ class StepCheck:
             for name in [value] if isinstance(value, str) else value:
                 facts = self.findings.known.get(name, Known())
                 known.append((name, facts))
+                if facts.table and not role.table:
+                    self._complain(
+                        f"input {role.name!r} of {operation.name} must be a layer, and {name!r} is a table without "
+                        f"geometry; {TABLE_REMEDY}",
+                        *self._input_place(role.name),
+                    )
                 wrong = wrong_kinds(role, facts)
                 if wrong:
                     self._complain(

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import InputFailure
+from geocairn.notes import caveat
+from geocairn.sources.encodings import canonical_encoding
 from geocairn.sources.formats import CSV, check_content
 from geocairn.sources.header import Header, type_of_arrow
 
@@ -42,7 +44,7 @@ def csv_header(path: Path, source: Source) -> Header:
     ------
     InputFailure : for no geometry columns, a name used twice, text in another encoding.
     """
-    table = _table(path, source)
+    table = csv_table(path, source)
     wkt, xy = _geometry_names(table.column_names, source.uri)
     columns = {name: type_of_arrow(table.schema.field(name).type) for name in table.column_names if name != wkt}
     geometry = wkt if wkt is not None else "geometry"
@@ -60,7 +62,7 @@ def read_csv(path: Path, source: Source, columns: list[str] | None) -> GeoDataFr
 
     from geocairn.sources.vector import nullable_types, plain_where_whole, suspect_encoding
 
-    table = _table(path, source)
+    table = csv_table(path, source)
     wkt, xy = _geometry_names(table.column_names, source.uri)
     geometry = _from_wkt(table, wkt, source.uri) if wkt is not None else _from_xy(table, xy, source.uri)
     chosen = [name for name in table.column_names if name != wkt and (columns is None or name in columns)]
@@ -70,17 +72,25 @@ def read_csv(path: Path, source: Source, columns: list[str] | None) -> GeoDataFr
     frame[name] = gpd.GeoSeries(geometry, index=frame.index)
     layer = gpd.GeoDataFrame(frame, geometry=name)
     suspect_encoding(layer, None, source.uri)
+    suspect_commas(table.select(chosen), source.uri)
     return layer
 
 
-def _table(path: Path, source: Source) -> Any:
+def csv_table(path: Path, source: Source) -> Any:
+    """Return all of the file's columns, typed, as an Arrow table.
+
+    Raises
+    ------
+    InputFailure : for a name used twice, text in another encoding, rows of another length.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    check_content(path, CSV, source.uri)
-    encoding = source.encoding or "utf-8"
+    encoding = canonical_encoding(source.encoding, source.uri) if source.encoding else "utf-8"
+    if not encoding.startswith(("utf-16", "utf-32")):
+        check_content(path, CSV, source.uri)
     try:
-        with path.open(encoding="utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding, newline="") as file:
+        with path.open(encoding="utf-8-sig" if encoding == "utf-8" else encoding, newline="") as file:
             text = file.read()
     except UnicodeDecodeError as error:
         raise InputFailure(
@@ -88,8 +98,6 @@ def _table(path: Path, source: Source) -> Any:
             where=source.uri,
             remedy="state its encoding (encoding: cp1252, latin-1)",
         ) from error
-    except LookupError as error:
-        raise InputFailure(f"there is no encoding {encoding!r}", where=source.uri) from error
     first = text.partition("\n")[0]
     delimiter = max(_DELIMITERS, key=first.count)
     names = next(csv.reader([first.rstrip("\r")], delimiter=delimiter), [])
@@ -110,6 +118,24 @@ def _table(path: Path, source: Source) -> Any:
     except pa.ArrowInvalid as error:
         raise InputFailure(f"is not a sound CSV: {error}", where=source.uri) from error
     return pa.table({name: _typed(table.column(name)) for name in table.column_names})
+
+
+def suspect_commas(table: Any, uri: str) -> None:
+    """Tell where numbers seem to be written with a comma, which are text here: it may as well divide thousands."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in table.column_names:
+        column = table.column(name)
+        if not pa.types.is_string(column.type) or column.null_count == len(column):
+            continue
+        all_numbers = pc.all(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]+(,[0-9]+)*\s*$")).as_py()
+        if all_numbers and pc.any(pc.match_substring(column, ",")).as_py():
+            example = next(value for value in column.to_pylist() if value is not None and "," in value)
+            caveat(
+                f"{uri}: column {name!r} holds numbers with a comma ({example!r}), and is read as text: write decimals "
+                "with a point, and thousands without a sign"
+            )
 
 
 def _typed(column: Any) -> Any:
@@ -149,7 +175,8 @@ def _geometry_names(names: list[str], uri: str) -> tuple[str | None, tuple[str, 
     raise InputFailure(
         f"has no geometry: neither a WKT column nor x and y among {', '.join(names[:12])}",
         where=uri,
-        remedy="call the columns x and y, lon and lat, or a WKT column wkt",
+        remedy="call the columns x and y, lon and lat, or a WKT column wkt; a table to be joined is read by "
+        "table: true",
     )
 
 

@@ -16,15 +16,19 @@ from geocairn.crs import crs_label
 from geocairn.failure import InputFailure
 from geocairn.memory import Memory
 from geocairn.nearest import did_you_mean
-from geocairn.sources.access import files_of
-from geocairn.sources.formats import CSV, PARQUET, Format
+from geocairn.sources.access import files_of, on_disk
+from geocairn.sources.formats import CSV, DBF, PARQUET, Format
 from geocairn.sources.header import Header
+from geocairn.sources.postgis.relation import check_source
+from geocairn.sources.reach import EVERYTHING, Reach
+from geocairn.sources.remote import remote_files
 from geocairn.sources.stated_crs import settle_crs
-from geocairn.sources.uri import canonical_uri
-from geocairn.sources.version import SourceVersion, resolve_version
+from geocairn.sources.uri import DatabasePlace, LocalPlace, canonical_uri, parse
+from geocairn.sources.version import SourceVersion, remote_version, resolve_version
 
 if TYPE_CHECKING:
     from geocairn.s3 import S3Settings
+    from geocairn.sources.geoparquet.dataset import Located
     from geocairn.sources.source import Source
 
 _SCHEME = 1
@@ -47,8 +51,11 @@ class SourceFacts:
     rows: int | None
     """Rows in the file; None where the format does not say, or a filter decides."""
     geometry_column: str
+    """Empty for a table."""
     remarks: list[str] = field(default_factory=list)
     """Sentences for the reader about what the file is."""
+    table: bool = False
+    """Whether it is read as a table, which has no geometry and no CRS."""
 
 
 def describe(
@@ -58,20 +65,26 @@ def describe(
     base: Path | None = None,
     s3: S3Settings | None = None,
     memory: Memory | None = None,
+    reach: Reach = EVERYTHING,
 ) -> SourceFacts:
     """Return what is known of the source in this version.
 
     Parameters
     ----------
     version : as pinned; resolved now when left out.
-    base, s3, memory : as for `resolve_version`.
+    base, s3, memory, reach : as for `resolve_version`.
 
     Raises
     ------
     InputFailure : for no CRS and none stated, a stated one that contradicts, a table without geometry, an unknown
         layer or column, several layers and none named, or a file that is not what its extension says.
     """
-    version = version or resolve_version(source, base=base, s3=s3, memory=memory)
+    place = parse(source.uri, base)
+    reach.may_read(place, source.uri, base)
+    check_source(source, place)
+    if isinstance(place, DatabasePlace):  # its catalogue is asked: that costs no reading, and is never out of date
+        return _described_in_database(source, place)
+    version = version or resolve_version(source, base=base, s3=s3, memory=memory, reach=reach)
     key = _key(source, version, base, s3)
     known = memory.get("sources", key) if memory is not None else None
     if known is not None:
@@ -79,16 +92,38 @@ def describe(
             return SourceFacts(**{**known, "kinds": tuple(known["kinds"])})
         except (KeyError, TypeError):
             pass  # written by another version of this module
-    with files_of(source, base=base, s3=s3) as (path, kind):
+    remote = None if isinstance(place, LocalPlace) else remote_files(place, s3=s3, allowed=reach.may_ask)
+    same = remote is None or remote_version(source, remote).text == version.text
+    with files_of(source, base=base, s3=s3, remote=remote, whole=False, reach=reach) as (path, kind):
         header = header_of(path, kind, source)
         facts = facts_of(header, source)
-    if memory is not None:
+    if memory is not None and same:
         memory.put("sources", key, asdict(facts))
     return facts
 
 
-def header_of(path: Path, kind: Format, source: Source) -> Header:
-    """Return what the file at `path` says of itself, whatever its format."""
+def _described_in_database(source: Source, place: DatabasePlace) -> SourceFacts:
+    from geocairn.sources.postgis.reading import database_header
+
+    if source.table:
+        check_table_options(source)
+    return facts_of(database_header(source, place), source)
+
+
+def header_of(path: Located, kind: Format, source: Source) -> Header:
+    """Return what the file at `path` says of itself, whatever its format.
+
+    Raises
+    ------
+    InputFailure : as `describe` says.
+    """
+    if source.table:
+        check_table_options(source)
+        from geocairn.sources.tables import table_header
+
+        return table_header(path, kind, source)
+    if kind is DBF:
+        raise InputFailure("is a table without geometry", where=source.uri, remedy="read it as one: table: true")
     if kind is PARQUET:
         from geocairn.sources.geoparquet import parquet_header
 
@@ -96,10 +131,10 @@ def header_of(path: Path, kind: Format, source: Source) -> Header:
     if kind is CSV:
         from geocairn.sources.delimited import csv_header
 
-        return csv_header(path, source)
+        return csv_header(on_disk(path), source)
     from geocairn.sources.vector import vector_header
 
-    return vector_header(path, kind, source)
+    return vector_header(on_disk(path), kind, source)
 
 
 def facts_of(header: Header, source: Source) -> SourceFacts:
@@ -109,9 +144,12 @@ def facts_of(header: Header, source: Source) -> SourceFacts:
     ------
     InputFailure : for a CRS that is wanting or contradicted, and for unknown columns.
     """
-    crs = settle_crs(header.crs, header.crs_by_default, source.crs, source.uri)
     columns = {name: header.columns[name] for name in chosen_columns(source, header)}
     filtered = source.where is not None or source.bbox is not None
+    if source.table:
+        rows = None if filtered else header.rows
+        return SourceFacts(None, None, None, (), columns, rows, "", list(header.remarks), table=True)
+    crs = settle_crs(header.crs, header.crs_by_default, source.crs, source.uri)
     return SourceFacts(
         crs=crs.to_json(),
         crs_name=crs_label(crs),
@@ -122,6 +160,18 @@ def facts_of(header: Header, source: Source) -> SourceFacts:
         geometry_column=header.geometry_column,
         remarks=list(header.remarks),
     )
+
+
+def check_table_options(source: Source) -> None:
+    """Refuse what says something of geometry, where a table is to be read.
+
+    Raises
+    ------
+    InputFailure : naming the field.
+    """
+    for name, value in (("bbox", source.bbox), ("crs", source.crs)):
+        if value is not None:
+            raise InputFailure(f"{name}: a table has no geometry", where=source.uri, remedy=f"leave {name} out")
 
 
 def chosen_columns(source: Source, header: Header) -> list[str]:
@@ -160,7 +210,7 @@ def _key(source: Source, version: SourceVersion, base: Path | None, s3: S3Settin
         "scheme": _SCHEME,
         "version": version.text,
         "extension": source.uri.rpartition(".")[2].lower(),
-        "options": source.model_dump(include={"layer", "columns", "where", "bbox", "crs", "encoding"}),
+        "options": source.model_dump(include={"layer", "columns", "where", "bbox", "crs", "encoding", "table"}),
     }
     if not version.is_content_digest:
         record["uri"] = canonical_uri(source.uri, base, s3)

@@ -22,6 +22,9 @@ from pathlib import Path
 
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean, nearest
+from geocairn.sources.geojson_crs import hold_geojson_crs
+from geocairn.sources.gml import check_gml
+from geocairn.sources.other_formats import other_format
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ SHAPEFILE = Format("shp", (".shp",), "ESRI Shapefile", "shapefile", (".shx", ".d
 ZIPPED_SHAPEFILE = Format("zip", (".zip", ".shz"), "ESRI Shapefile", "zipped shapefile")
 GEODATABASE = Format("gdb", (".gdb",), "OpenFileGDB", "file geodatabase", folder=True, layers=True)
 CSV = Format("csv", (".csv",), None, "CSV")
+GML = Format("gml", (".gml",), "GML", "GML", layers=True)
+DBF = Format("dbf", (".dbf",), "ESRI Shapefile", "dBASE table", optional=(".cpg",))
 PNG = Format("png", (".png",), None, "PNG map")
 
 FORMATS: tuple[Format, ...] = (
@@ -64,11 +69,15 @@ FORMATS: tuple[Format, ...] = (
     ZIPPED_SHAPEFILE,
     GEODATABASE,
     CSV,
+    GML,
+    DBF,
 )
 WRITABLE: tuple[Format, ...] = (PARQUET, GEOPACKAGE, FLATGEOBUF, GEOJSON, SHAPEFILE, CSV, PNG)
 
 SHP_MAGIC = b"\x00\x00\x27\x0a"
 """How the `.shp` file of a shapefile begins."""
+_DBF_VERSIONS = tuple(bytes([version]) for version in (0x02, 0x03, 0x30, 0x31, 0x32, 0x83, 0x8B, 0xF5))
+"""How a dBASE file may begin: its version, some with a flag for a memo file."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GDAL_INSTRUCTIONS = b"gdal_streamed_alg"
 """By these letters GDAL knows a JSON file that holds a command of its own (GDALG)."""
@@ -104,9 +113,16 @@ def format_of(name: str, *, where: str = "", among: tuple[Format, ...] = FORMATS
         raise InputFailure(
             "the name has no extension to tell the format by", where=where or name, remedy=f"one of {' '.join(known)}"
         )
+    other, doing = other_format(lowered), "writes" if among is WRITABLE else "reads"
+    if other is not None:
+        title, remedy = other
+        raise InputFailure(
+            f"the extension {extension!r} stands for {title}, no format that geocairn {doing}",
+            where=where or name,
+            remedy=remedy if among is not WRITABLE else f"one of {' '.join(known)}",
+        )
     raise InputFailure(
-        f"the extension {extension!r} stands for no format that geocairn {'writes' if among is WRITABLE else 'reads'}"
-        f"{did_you_mean(extension, known)}",
+        f"the extension {extension!r} stands for no format that geocairn {doing}{did_you_mean(extension, known)}",
         where=where or name,
     )
 
@@ -160,7 +176,7 @@ def local_parts(path: Path, kind: Format) -> list[Part]:
     if path.stat().st_size == 0:
         raise InputFailure("is empty (0 bytes)", where=str(path), remedy="write it again")
     parts = [Part("", path)]
-    beside = beside_by_extension(path.name, os.listdir(path.parent)) if kind.required else {}
+    beside = beside_by_extension(path.name, os.listdir(path.parent)) if kind.required or kind.optional else {}
     for extension in kind.required:
         if extension not in beside:
             raise InputFailure(
@@ -240,6 +256,8 @@ def check_content(path: Path, kind: Format, where: str) -> None:
         SHAPEFILE: head[:4] == SHP_MAGIC,
         ZIPPED_SHAPEFILE: head[:2] == b"PK",
         CSV: b"\x00" not in head,
+        GML: start[:1] == b"<",
+        DBF: head[:1] in _DBF_VERSIONS,
     }[kind]
     if not agrees:
         raise InputFailure(
@@ -249,6 +267,8 @@ def check_content(path: Path, kind: Format, where: str) -> None:
         )
     if kind is GEOJSON:
         _check_geojson(path, where)
+    if kind is GML:
+        check_gml(path, where)
 
 
 def _check_geojson(path: Path, where: str) -> None:
@@ -256,6 +276,8 @@ def _check_geojson(path: Path, where: str) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         instructs = content.find(_GDAL_INSTRUCTIONS) >= 0
         found = None if instructs else _type_at_top(content[:_GEOJSON_HEAD])
+        if not instructs:
+            hold_geojson_crs(content, where)
     if found is None and not instructs:
         try:
             whole = json.loads(path.read_bytes().removeprefix(_BYTE_ORDER_MARK))

@@ -19,6 +19,7 @@ class Header:
     columns: dict[str, str]
     """Attribute columns in the file's order, and the type of each; the active geometry column is not among them."""
     geometry_column: str
+    """Empty for a table."""
     kinds: tuple[str, ...] = ()
     rows: int | None = None
     crs: Any = None

@@ -28,12 +28,13 @@ from geocairn.sources.uri import S3Place, s3_settings
 if TYPE_CHECKING:
     from geocairn.s3 import S3Settings
 
-_CLASSES: dict[FailureClass, type[Failure]] = {
+FAILURES: dict[FailureClass, type[Failure]] = {
     FailureClass.TRANSIENT: TransientFailure,
     FailureClass.CAPABILITY: CapabilityFailure,
     FailureClass.INPUT: InputFailure,
     FailureClass.FATAL: FatalFailure,
 }
+"""The failure that is raised for each class."""
 SHA256_METADATA = "geocairn-sha256"
 """The metadata of an object that holds the SHA-256 of what geocairn uploaded; another upload does not have it."""
 
@@ -85,7 +86,7 @@ def object_parts(place: S3Place, kind: Format, s3: S3Settings | None) -> list[Ob
     if main.size == 0:
         raise InputFailure("is empty (0 bytes)", where=str(place), remedy="write it again")
     parts = [main]
-    if kind.required:
+    if kind.required or kind.optional:
         stem = os.path.splitext(place.key)[0]
         listed = list_keys(client, place.bucket, f"{stem}.")
         beside = beside_by_extension(place.key, listed)
@@ -151,17 +152,14 @@ def fetch(place: S3Place, parts: list[ObjectPart], folder: Path, s3: S3Settings 
         if not path.resolve().is_relative_to(folder.resolve()):
             raise InputFailure(f"the key {part.key!r} leads out of its folder", where=str(place))
         path.parent.mkdir(parents=True, exist_ok=True)
-        wanted: dict[str, Any] = {"VersionId": part.version_id} if part.version_id else {"IfMatch": f'"{part.etag}"'}
         try:
-            answer = client.get_object(Bucket=place.bucket, Key=part.key, **wanted)
+            answer = client.get_object(Bucket=place.bucket, Key=part.key, **_state(part))
             with path.open("wb") as file:
                 for block in answer["Body"].iter_chunks(1 << 20):
                     file.write(block)
         except ClientError as error:
             if s3_code(error) in _CHANGED:
-                raise SourceChanged(
-                    "changed while it was being read", where=str(place), remedy="run again to read it as it is now"
-                ) from error
+                raise _changed(place) from error
             raise failure_of(error, place, "reading it") from error
         except BotoCoreError as error:
             raise failure_of(error, place, "reading it") from error
@@ -170,6 +168,53 @@ def fetch(place: S3Place, parts: list[ObjectPart], folder: Path, s3: S3Settings 
                 f"{path.stat().st_size} of {part.size} bytes arrived", where=str(place), remedy="try again"
             )
     return target
+
+
+class ObjectRanges:
+    """Ranges of one object, in the state that was seen."""
+
+    def __init__(self, place: S3Place, part: ObjectPart, s3: S3Settings | None) -> None:
+        self._place, self._part, self._s3 = place, part, s3
+
+    def get(self, start: int, end: int) -> bytes:
+        """Return the bytes from the first place up to the second, that one excluded.
+
+        Raises
+        ------
+        SourceChanged : when the object is no longer in the state that was seen.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        part = self._part
+        try:
+            answer = s3_client(self._s3).get_object(
+                Bucket=self._place.bucket, Key=part.key, Range=f"bytes={start}-{end - 1}", **_state(part)
+            )
+            found: bytes = answer["Body"].read()
+        except ClientError as error:
+            if s3_code(error) in (*_CHANGED, "416", "InvalidRange"):
+                raise _changed(self._place) from error
+            raise failure_of(error, self._place, "reading it") from error
+        except BotoCoreError as error:
+            raise failure_of(error, self._place, "reading it") from error
+        if str(answer.get("ETag", "")).strip('"') != part.etag:
+            raise _changed(self._place)
+        if len(found) != end - start:
+            raise TransientFailure(
+                f"{len(found)} of {end - start} bytes arrived", where=str(self._place), remedy="try again"
+            )
+        return found
+
+
+def _state(part: ObjectPart) -> dict[str, Any]:
+    """Return what a request says so that it gets no other state of an object."""
+    return {"VersionId": part.version_id} if part.version_id else {"IfMatch": f'"{part.etag}"'}
+
+
+def _changed(place: S3Place) -> SourceChanged:
+    return SourceChanged(
+        "changed while it was being read", where=str(place), remedy="run again to read it as it is now"
+    )
 
 
 def failure_of(error: Exception, place: S3Place, doing: str) -> Failure:
@@ -187,7 +232,7 @@ def failure_of(error: Exception, place: S3Place, doing: str) -> Failure:
         return InputFailure(
             f"there is no bucket {place.bucket!r}", where=str(place), remedy="correct the bucket or endpoint"
         )
-    failed = _CLASSES[found.failure_class]
+    failed = FAILURES[found.failure_class]
     remedy = "try again" if found.failure_class is FailureClass.TRANSIENT else "see the service's answer above"
     return failed(f"{doing} failed: {error}", where=str(place), remedy=remedy)
 

@@ -25,8 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from geocairn.failure import FatalFailure, InputFailure
 from geocairn.sources.formats import GEOPACKAGE, PARQUET, PNG, SHAPEFILE, Format, beside_by_extension, local_parts
+from geocairn.sources.reach import EVERYTHING, Reach
 from geocairn.sources.target import (
     Content,
+    FilePlace,
     Published,
     Target,
     contents,
@@ -37,7 +39,7 @@ from geocairn.sources.target import (
     sidecar_name,
     total,
 )
-from geocairn.sources.uri import LocalPlace, Place, S3Place, canonical_uri
+from geocairn.sources.uri import DatabasePlace, LocalPlace, S3Place, canonical_uri
 from geocairn.sources.written import told_when_full
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ def publish(
     s3: S3Settings | None = None,
     kinds: Sequence[str] = (),
     draw: Callable[[Path], None] | None = None,
+    reach: Reach = EVERYTHING,
 ) -> Published:
     """Write the layer to the target.
 
@@ -69,19 +72,29 @@ def publish(
     base : the folder from which a relative path is taken; the working directory when left out.
     kinds : the geometry kinds promised of the layer, for one without rows in a format that must state them.
     draw : draws the map of a PNG target to a path.
+    reach : what may be written; anything when left out, for a caller who is trusted.
 
     Raises
     ------
     InputFailure : for what is no layer, what the format cannot hold, or a target that must not be replaced.
-    FatalFailure, TransientFailure : when the target may not be written, or the service failed to answer.
+    FatalFailure, TransientFailure : when the target may not be written, or the service failed to answer; NotAllowed
+        where `reach` does not let it be written.
     """
     from geocairn.sources.writing import check_writable, write_file
 
-    kind, place = target.format, target.place(base)
-    check_writable(layer, target.uri)
+    kind, place = target.format, target.place(base, reach)
+    check_writable(layer, target.uri, kind)
+    if isinstance(place, DatabasePlace):
+        from geocairn.sources.postgis.publishing import publish_table
+
+        return publish_table(layer, target, place, lineage, kinds)
     if target.layer is not None and kind is not GEOPACKAGE:
         raise InputFailure(f"layer names a layer in a GeoPackage, not in {kind.title}", where=target.uri)
     _check_target(target, place, kind, s3)
+    if reach.limited and kind.driver is not None:
+        from geocairn.sources.gdal_settings import limit_drivers
+
+        limit_drivers()
     document = dict(lineage)
     with told_when_full(target.uri), _Workplace(place) as folder:
         path = folder / place.name
@@ -98,6 +111,7 @@ def publish(
         if kind is not PARQUET:
             sidecar = _write_sidecar(path, found, size, sha256, document)
         if isinstance(place, LocalPlace):
+            reach.may_write(place, target.uri, base)  # a link may have come in its way since
             _move(path, place.path, kind, found, sidecar)
         else:
             _upload(path, place, found, sidecar, s3)
@@ -119,7 +133,7 @@ def _plain_map(layer: GeoDataFrame) -> Callable[[Path], None]:
 class _Workplace:
     """A folder to write in: beside a local target, so that the move is one step; anywhere for S3."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: FilePlace) -> None:
         self.place = place
         self.folder: Path | None = None
 
@@ -175,7 +189,7 @@ def _alive(process: str) -> bool:
     return True
 
 
-def _check_target(target: Target, place: Place, kind: Format, s3: S3Settings | None) -> None:
+def _check_target(target: Target, place: FilePlace, kind: Format, s3: S3Settings | None) -> None:
     """Refuse to replace what must not be: a folder, other layers in a GeoPackage, in mode error what is not ours."""
     if isinstance(place, LocalPlace):
         if place.path.is_dir():
@@ -207,7 +221,7 @@ def _check_target(target: Target, place: Place, kind: Format, s3: S3Settings | N
         )
 
 
-def _is_ours(place: Place, kind: Format, s3: S3Settings | None) -> bool:
+def _is_ours(place: FilePlace, kind: Format, s3: S3Settings | None) -> bool:
     """Whether what lies at the target is an output of geocairn, unedited."""
     found = contents(place, kind, s3, None)
     if found is None:

@@ -37,13 +37,33 @@ def parts_beside(path: Path) -> dict[str, Part]:
     return parts
 
 
+def table_parts(path: Path, where: str) -> dict[str, Part]:
+    """Return the parts of a dBASE table that stands alone, by extension.
+
+    Raises
+    ------
+    InputFailure : when it is cut short.
+    """
+    found = {**beside_by_extension(path.name, os.listdir(path.parent)), ".dbf": path.name}
+    parts: dict[str, Part] = {}
+    for extension in (".dbf", ".cpg"):
+        if extension in found:
+            part = path.parent / found[extension]
+            with part.open("rb") as file:
+                parts[extension] = file.read(_HEAD), part.stat().st_size
+    told, _ = _table_size(parts[".dbf"][0])
+    _check_length(".dbf", told, parts[".dbf"][1], where)
+    return parts
+
+
 def parts_in_zip(path: Path, chosen: str, where: str) -> dict[str, Part]:
     """Return the parts of the shapefile `chosen` in an archive, by extension.
 
     Raises
     ------
-    InputFailure : when a part is damaged.
+    InputFailure : when a part is damaged, there twice, or a symbolic link.
     """
+    import stat
     import zipfile
     import zlib
 
@@ -53,6 +73,12 @@ def parts_in_zip(path: Path, chosen: str, where: str) -> dict[str, Part]:
             for entry in archive.infolist():
                 stem, extension = os.path.splitext(entry.filename)
                 if stem == chosen[:-4]:
+                    if extension.lower() in parts or stat.S_ISLNK(entry.external_attr >> 16):
+                        raise InputFailure(
+                            f"is an archive in which {entry.filename!r} is there twice, or is a symbolic link",
+                            where=where,
+                            remedy="zip the shapefile itself, with all its parts",
+                        )
                     with archive.open(entry) as file:
                         parts[extension.lower()] = file.read(_HEAD), entry.file_size
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -110,17 +136,21 @@ def check_whole(parts: dict[str, Part], where: str) -> None:
     for extension, count in _COUNTS.items():
         head, size = parts[extension]
         told, rows[extension] = count(head)
-        if told > size:
-            raise InputFailure(
-                f"its {extension} file is cut short: {size} of {told} bytes are there",
-                where=where,
-                remedy="copy or fetch it again",
-            )
+        _check_length(extension, told, size, where)
     if rows[".shx"] != rows[".dbf"]:
         raise InputFailure(
             f"its parts do not belong together: {rows['.shx']} geometries in .shx, {rows['.dbf']} rows in .dbf",
             where=where,
             remedy="copy all parts from one place",
+        )
+
+
+def _check_length(extension: str, told: int, size: int, where: str) -> None:
+    if told > size:
+        raise InputFailure(
+            f"its {extension} file is cut short: {size} of {told} bytes are there",
+            where=where,
+            remedy="copy or fetch it again",
         )
 
 

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from geocairn.crs_files import hold_crs_text
+
 _AUTHORITY_CODE = re.compile(r"([A-Za-z]+)\s*:\s*([0-9A-Za-z_.]+)")
 _URN = re.compile(r"urn:ogc:def:crs:([A-Za-z]+):[0-9.]*:([0-9A-Za-z_.]+)", re.IGNORECASE)
 
@@ -58,6 +60,10 @@ def not_blank(value: str | None) -> str | None:
     return value
 
 
+def _only_own_grids(value: str | None) -> str | None:
+    return value if value is None else hold_crs_text(value)
+
+
 def _columns(value: list[str] | None) -> list[str] | None:
     if value is None:
         return value
@@ -78,15 +84,19 @@ Uri = Annotated[
     BeforeValidator(lambda value: value.strip() if isinstance(value, str) else value),
     AfterValidator(not_blank),
     Field(
-        description="Where the layer is: a path (from the working directory), file:// or s3://bucket/key. "
-        "The format goes by the extension: .parquet .gpkg .fgb .geojson .json .shp .zip .shz .gdb .csv"
+        description="Where the layer is: a path (from the working directory), file://, s3://bucket/key, "
+        "https://host/path or postgresql://host/database (with layer or sql). The format of a file goes by the "
+        "extension: .parquet .gpkg .fgb .geojson .json .shp .zip .shz .gdb .gml .csv .dbf"
     ),
 ]
 LayerName = Annotated[
     str | None,
     BeforeValidator(number_as_text),
     AfterValidator(not_blank),
-    Field(description="The layer inside the file; needed where there is more than one"),
+    Field(
+        description="The layer inside the file, needed where there is more than one; of a database schema.table, or "
+        "table for one in the schema public"
+    ),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -103,10 +113,27 @@ BoundingBox = Annotated[
     AfterValidator(_box),
     Field(description="Only features whose geometry meets this box: minx, miny, maxx, maxy in the source's CRS"),
 ]
+Sql = Annotated[
+    str | None,
+    AfterValidator(not_blank),
+    Field(
+        description="Of a database, the SELECT that gives the layer, in place of a table named by layer; it runs "
+        "read-only. Names without a schema mean public"
+    ),
+]
+VersionSql = Annotated[
+    str | None,
+    AfterValidator(not_blank),
+    Field(
+        description="Of a database, a SELECT of one value that is another whenever the content is (such as "
+        "SELECT max(changed_at) FROM roads); without it the server digests all that would be read, each time"
+    ),
+]
 StatedCrs = Annotated[
     str | None,
     BeforeValidator(normalise_crs),
     AfterValidator(not_blank),
+    AfterValidator(_only_own_grids),
     Field(
         description="The CRS of a source that carries none (EPSG:5070, 5070, WKT or PROJJSON); "
         "refused where it contradicts what the source says"
@@ -137,6 +164,14 @@ TextEncoding = Annotated[
     Field(description="The encoding of the text in a shapefile or CSV (cp1252, latin-1, utf-8) where it is not told"),
 ]
 
+AsTable = Annotated[
+    bool,
+    Field(
+        description="Whether to read a table: the attributes alone, of a file with or without geometry, "
+        "to be joined (attribute_join) or summarized"
+    ),
+]
+
 
 class Source(BaseModel):
     """A layer that geocairn did not make. Its version is resolved when a run starts."""
@@ -153,3 +188,6 @@ class Source(BaseModel):
     public: Public = False
     scope: Scope = None
     encoding: TextEncoding = None
+    table: AsTable = False
+    sql: Sql = None
+    version_sql: VersionSql = None

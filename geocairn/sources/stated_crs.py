@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from geocairn.crs import crs_label
+from geocairn.crs_files import hold_crs
 from geocairn.failure import InputFailure
 
 
@@ -44,6 +45,7 @@ def settle_crs(found: Any, by_default: bool, stated: str | None, where: str) -> 
     ------
     InputFailure : when neither says one, or the two differ.
     """
+    hold_crs(found, where)
     if stated is None:
         if found is None:
             raise InputFailure(

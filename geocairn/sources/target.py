@@ -16,12 +16,16 @@ from geocairn.canonical import digest
 from geocairn.failure import InputFailure
 from geocairn.memory import Memory
 from geocairn.sources.formats import PARQUET, WRITABLE, Format, format_named, format_of, local_parts
-from geocairn.sources.uri import LocalPlace, Place, S3Place, canonical_uri, parse
+from geocairn.sources.postgis.relation import format_for, is_postgis, table_address, target_relation
+from geocairn.sources.reach import EVERYTHING, Reach
+from geocairn.sources.uri import DatabasePlace, LocalPlace, S3Place, WebPlace, canonical_uri, parse
 from geocairn.sources.version import file_digest
 
 if TYPE_CHECKING:
     from geocairn.s3 import S3Settings
 
+FilePlace = LocalPlace | S3Place
+"""Where an output that is a file may be."""
 SIDECAR_SUFFIX = ".lineage.json"
 _SIDECAR_HEAD = 32
 """Within so many bytes a sidecar names its first member, `fingerprint`."""
@@ -35,7 +39,7 @@ class Target:
     driver: str | None = None
     """The format; by the extension when left out."""
     layer: str | None = None
-    """The layer's name inside a GeoPackage."""
+    """The layer's name inside a GeoPackage; the table, as `schema.table`, in a database."""
     mode: Literal["replace", "error"] = "replace"
     """What to do where something is there that geocairn did not write."""
 
@@ -45,8 +49,18 @@ class Target:
 
         Raises
         ------
-        InputFailure : when neither driver nor extension tells it, or the two differ.
+        InputFailure : when neither driver nor extension tells it, or the two differ; when the uri is none; when no
+            table of a database is named.
         """
+        if isinstance(parse(self.uri), DatabasePlace):
+            target_relation(self.layer, self.uri)
+            return format_for(self.driver, self.uri)
+        if self.driver is not None and is_postgis(self.driver):
+            raise InputFailure(
+                f"driver {self.driver!r} writes to a database, and this is a file",
+                where=self.uri,
+                remedy="write postgresql://host:port/database as uri, or leave driver out",
+            )
         if self.driver is None:
             return format_of(self.uri, where=self.uri, among=WRITABLE)
         chosen = format_named(self.driver, where=self.uri)
@@ -58,16 +72,24 @@ class Target:
             )
         return chosen
 
-    def place(self, base: Path | None = None) -> Place:
+    def place(self, base: Path | None = None, reach: Reach = EVERYTHING) -> FilePlace | DatabasePlace:
         """Return the place that it names; a relative path is taken from `base`, by default the working directory.
 
         Of a symbolic link it is the file that the link leads to.
 
         Raises
         ------
-        InputFailure : for a link that leads in a circle, or to a name of another extension.
+        NotAllowed : where `reach` does not let it be written.
+        InputFailure : for a web address, and for a link that leads in a circle or to a name of another extension.
         """
         place = parse(self.uri, base)
+        if isinstance(place, WebPlace):
+            raise InputFailure(
+                "a web server cannot be written to",
+                where=self.uri,
+                remedy="write to a path, to s3://bucket/key or to postgresql://host/database",
+            )
+        reach.may_write(place, self.uri, base)
         if not isinstance(place, LocalPlace) or not place.path.is_symlink():
             return place
         try:
@@ -85,13 +107,25 @@ class Target:
             )
         return LocalPlace(real)
 
+    def address(self, base: Path | None = None, s3: S3Settings | None = None) -> str:
+        """Return the one way of writing where it goes, without secrets: the canonical URI, and of a database the table.
+
+        Raises
+        ------
+        InputFailure : for a URI that is none, and where no table is named.
+        """
+        place = parse(self.uri, base)
+        if isinstance(place, DatabasePlace):
+            return table_address(place, target_relation(self.layer, self.uri))
+        return canonical_uri(self.uri, base, s3)
+
 
 @dataclass(frozen=True)
 class Published:
     """What lies at a target."""
 
     uri: str
-    """Canonical: an absolute path, or `s3+ENDPOINT/bucket/key`."""
+    """Canonical: an absolute path, `s3+ENDPOINT/bucket/key`, or `postgresql://host:port/database/schema.table`."""
     size: int
     """Bytes of all its files, without the sidecar."""
     sha256: str
@@ -103,19 +137,28 @@ class Published:
 
 
 def inspect(
-    target: Target, *, base: Path | None = None, s3: S3Settings | None = None, memory: Memory | None = None
+    target: Target,
+    *,
+    base: Path | None = None,
+    s3: S3Settings | None = None,
+    memory: Memory | None = None,
+    reach: Reach = EVERYTHING,
 ) -> Published | None:
     """Return what lies at the target, or None where nothing (or not all of it) does.
 
     Raises
     ------
-    FatalFailure, TransientFailure : when the target may not be, or could not be, looked at.
+    FatalFailure, TransientFailure : when the target may not be, or could not be, looked at; NotAllowed where `reach`
+        does not let it be written.
     """
-    kind = target.format
-    found = contents(target.place(base), kind, s3, memory)
+    kind, place = target.format, target.place(base, reach)
+    if isinstance(place, DatabasePlace):
+        from geocairn.sources.postgis.standing import database_content
+
+        return database_content(target, place)
+    found = contents(place, kind, s3, memory)
     if found is None:
         return None
-    place = target.place(base)
     size, sha256 = total(found)
     fingerprint = None
     if kind is not PARQUET:
@@ -141,6 +184,7 @@ def matches(
     base: Path | None = None,
     s3: S3Settings | None = None,
     memory: Memory | None = None,
+    reach: Reach = EVERYTHING,
 ) -> bool:
     """Return whether the target holds, whole and unedited, what was recorded when this fingerprint was published.
 
@@ -148,9 +192,14 @@ def matches(
 
     Raises
     ------
-    FatalFailure, TransientFailure : when the target may not be, or could not be, looked at.
+    FatalFailure, TransientFailure : when the target may not be, or could not be, looked at; NotAllowed where `reach`
+        does not let it be written.
     """
-    kind, place = target.format, target.place(base)
+    kind, place = target.format, target.place(base, reach)
+    if isinstance(place, DatabasePlace):
+        from geocairn.sources.postgis.standing import database_matches
+
+        return database_matches(target, place, fingerprint, size, sha256)
     found = contents(place, kind, s3, memory, expected_size=size)
     if found is None or total(found) != (size, sha256):
         return False
@@ -176,7 +225,7 @@ def total(found: list[Content]) -> tuple[int, str]:
 
 
 def contents(
-    place: Place, kind: Format, s3: S3Settings | None, memory: Memory | None, *, expected_size: int | None = None
+    place: FilePlace, kind: Format, s3: S3Settings | None, memory: Memory | None, *, expected_size: int | None = None
 ) -> list[Content] | None:
     """Return the files of an output, or None where it, or a part of it, is not there.
 
@@ -198,7 +247,7 @@ def sidecar_name(name: str) -> str:
     return name + SIDECAR_SUFFIX
 
 
-def read_sidecar(place: Place, s3: S3Settings | None) -> dict[str, Any] | None:
+def read_sidecar(place: FilePlace, s3: S3Settings | None) -> dict[str, Any] | None:
     """Return the sidecar of an output, or None where there is none that can be read as such."""
     try:
         raw = _sidecar_bytes(place, s3)
@@ -211,7 +260,7 @@ def read_sidecar(place: Place, s3: S3Settings | None) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def foreign_sidecar(place: Place, s3: S3Settings | None) -> bool:
+def foreign_sidecar(place: FilePlace, s3: S3Settings | None) -> bool:
     """Whether something lies where the output's sidecar goes that is no sidecar; one that was damaged still is one."""
     try:
         raw = _sidecar_bytes(place, s3)
@@ -223,7 +272,7 @@ def foreign_sidecar(place: Place, s3: S3Settings | None) -> bool:
     return value is None or not {"fingerprint", "output", "lineage"} <= value.keys()
 
 
-def _sidecar_bytes(place: Place, s3: S3Settings | None) -> bytes | None:
+def _sidecar_bytes(place: FilePlace, s3: S3Settings | None) -> bytes | None:
     if isinstance(place, S3Place):
         return _s3_bytes(S3Place(place.bucket, sidecar_name(place.key)), s3)
     try:

@@ -8,7 +8,6 @@ stay what they are; rows come in the file's order.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
 import warnings
@@ -18,16 +17,21 @@ from typing import TYPE_CHECKING, Any
 from geocairn.failure import InputFailure
 from geocairn.nearest import did_you_mean
 from geocairn.notes import caveat, note
+from geocairn.sources.encodings import gdal_encoding
 from geocairn.sources.formats import (
+    DBF,
     FLATGEOBUF,
     GEODATABASE,
     GEOJSON,
     GEOPACKAGE,
+    GML,
     SHAPEFILE,
     ZIPPED_SHAPEFILE,
     Format,
     check_content,
 )
+from geocairn.sources.gdal_settings import prepare_gdal
+from geocairn.sources.gml import OPTIONS
 from geocairn.sources.header import Header, kinds_of_names, type_of_ogr
 from geocairn.sources.shapefile import (
     check_whole,
@@ -35,6 +39,7 @@ from geocairn.sources.shapefile import (
     parts_in_zip,
     shapefile_in_zip,
     supposed_encoding,
+    table_parts,
 )
 from geocairn.sources.stated_crs import crs_of
 
@@ -45,31 +50,10 @@ if TYPE_CHECKING:
 
 _UNDEFINED_CRS = re.compile(r"undefined (cartesian |geographic )?(srs|crs)", re.IGNORECASE)
 """The names under which a GeoPackage says that it has no CRS."""
-_SETTLED = {
-    # GDAL's own Arrow reader for FlatGeobuf crashes on a null geometry (3.12); its general one does not.
-    "OGR_FLATGEOBUF_STREAM_BASE_IMPL": "YES",
-    "OGR_ORGANIZE_POLYGONS": "DEFAULT",
-    "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO",
-    "SHAPE_RESTORE_SHX": "NO",
-    "GDAL_PAM_ENABLED": "NO",
-    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": ".no-such-extension",
-    "CPL_CURL_ENABLE_VSIMEM": "NO",
-}
-_DECIDING = ("OGR_", "OSR_", "SHAPE_", "GPKG_", "OPENFILEGDB_", "FLATGEOBUF_", "GEOJSON_")
-"""How the names of options begin that change what the drivers read and write."""
-_WITHOUT_DEFAULT = (
-    "SHAPE_ENCODING",
-    "SHAPE_REWIND_ON_WRITE",
-    "SHAPE_2GB_LIMIT",
-    "OGR_GEOJSON_MAX_OBJ_SIZE",
-    "OGR_SQLITE_PRAGMA",
-    "OGR_SQLITE_LOAD_EXTENSIONS",
-    "OSR_DEFAULT_AXIS_MAPPING_STRATEGY",
-    "ATTRIBUTES_SKIP",
-    "GEOMETRY_AS_COLLECTION",
-    "SQLITE_LIST_ALL_TABLES",
-    "SQLITE_USE_OGR_VFS",
-)
+_OF_OTHERS = ("layer_styles", "qgis_projects")
+"""Tables in a GeoPackage that other programs keep for themselves."""
+_HEARD = re.compile(r"Non-conformant content|^Measured \(M\) geometry types are not supported")
+"""Warnings that say nothing of the data: pyogrio tells the second though the measures come with the geometry."""
 _MOJIBAKE = re.compile("[\u0080-\u009f\ufffd]|[ÃÂ][\u0080-\u00bf]")
 
 
@@ -87,7 +71,9 @@ def vector_header(path: Path, kind: Format, source: Source) -> Header:
     check_content(path, kind, source.uri)
     layer = _layer(path, kind, source)
     supposed = None
-    if kind in (SHAPEFILE, ZIPPED_SHAPEFILE):
+    if kind is DBF:
+        supposed = supposed_encoding(table_parts(path, source.uri)) if source.encoding is None else None
+    elif kind in (SHAPEFILE, ZIPPED_SHAPEFILE):
         parts = (
             parts_beside(path)
             if kind is SHAPEFILE
@@ -115,17 +101,24 @@ def vector_header(path: Path, kind: Format, source: Source) -> Header:
             f"holds no layer that can be read as {kind.title}", where=source.uri, remedy="check what wrote it"
         ) from error
     if info["driver"] != kind.driver:
-        raise InputFailure(f"is {info['driver']}, not {kind.title} as its extension says", where=source.uri)
-    if info["geometry_type"] is None:
+        raise InputFailure(
+            f"is {info['driver']}, not {kind.title} as its extension says",
+            where=source.uri,
+            remedy="write it as a FeatureCollection" if kind is GEOJSON else "give it the extension of what it is",
+        )
+    if info["geometry_type"] is None and not source.table:
         raise InputFailure(
             f"{f'layer {layer!r} is' if layer else 'is'} a table without geometry",
             where=source.uri,
-            remedy="name a layer that has geometry",
+            remedy="name a layer that has geometry, or read it as a table (table: true)",
         )
     columns = {
         str(name): type_of_ogr(ogr, sub)
         for name, ogr, sub in zip(info["fields"], info["ogr_types"], info["ogr_subtypes"], strict=True)
     }
+    if source.table:
+        rows = int(info["features"]) if info["features"] >= 0 else None
+        return Header(columns, "", rows=rows, layer=layer, encoding=supposed)
     geometry = str(info["geometry_name"] or "geometry")
     if geometry in columns:
         geometry = "geometry" if "geometry" not in columns else "geom"
@@ -141,7 +134,7 @@ def vector_header(path: Path, kind: Format, source: Source) -> Header:
 
 
 def read_vector(path: Path, kind: Format, source: Source, header: Header, columns: list[str] | None) -> GeoDataFrame:
-    """Read the layer; `columns` as the caller needs them.
+    """Read the layer, or as a table its attributes; `columns` as the caller needs them.
 
     Raises
     ------
@@ -152,7 +145,7 @@ def read_vector(path: Path, kind: Format, source: Source, header: Header, column
 
     prepare_gdal()
     wanted = [name for name in columns if name in header.columns] if columns is not None else list(header.columns)
-    if "geometry" in wanted:
+    if "geometry" in wanted and not source.table:
         raise InputFailure(
             "has an attribute column named 'geometry', which is the name of the geometry itself here",
             where=source.uri,
@@ -167,6 +160,7 @@ def read_vector(path: Path, kind: Format, source: Source, header: Header, column
                 columns=wanted,
                 # What lies beside a shapefile as its index may be another file's, and is not in the digest.
                 bbox=None if kind in (SHAPEFILE, ZIPPED_SHAPEFILE) else source.bbox,
+                read_geometry=not source.table,
                 encoding=_encoding(kind, source, header.encoding),
                 use_arrow=True,
                 arrow_to_pandas_kwargs={"types_mapper": nullable_types().get},
@@ -180,13 +174,13 @@ def read_vector(path: Path, kind: Format, source: Source, header: Header, column
         raise _undecodable(error, source.uri) from error
     except LookupError as error:
         raise InputFailure(f"cannot be read: {error}", where=source.uri) from error
-    told = sorted({str(warning.message) for warning in heard if "Non-conformant content" not in str(warning.message)})
+    told = sorted({str(warning.message) for warning in heard if not _HEARD.search(str(warning.message))})
     if told:
         note("reading_warnings", told)
     if kind is FLATGEOBUF:
         _check_flatgeobuf_whole(path, header, len(layer) if source.bbox is None else None, source.uri)
     plain_where_whole(layer)
-    if layer.geometry.name != header.geometry_column:
+    if not source.table and layer.geometry.name != header.geometry_column:
         layer = layer.rename_geometry(header.geometry_column)
     try:
         suspect_encoding(layer, header.encoding, source.uri)
@@ -229,7 +223,7 @@ def suspect_encoding(layer: Any, supposed: str | None, uri: str) -> None:
 
     for name in layer.columns:
         column = layer[name]
-        if not pd.api.types.is_string_dtype(column.dtype) or name == layer.geometry.name:
+        if not pd.api.types.is_string_dtype(column.dtype) or name == getattr(layer, "active_geometry_name", None):
             continue
         for value in column.dropna().unique():
             if not isinstance(value, str) or value.isascii():
@@ -249,7 +243,9 @@ def suspect_encoding(layer: Any, supposed: str | None, uri: str) -> None:
 
 
 def _encoding(kind: Format, source: Source, supposed: str | None) -> str | None:
-    return source.encoding or supposed if kind in (SHAPEFILE, ZIPPED_SHAPEFILE) else None
+    if kind not in (SHAPEFILE, ZIPPED_SHAPEFILE, DBF):
+        return None
+    return gdal_encoding(source.encoding, source.uri) if source.encoding is not None else supposed
 
 
 def _undecodable(error: UnicodeDecodeError, uri: str) -> InputFailure:
@@ -270,28 +266,9 @@ def _check_flatgeobuf_whole(path: Path, header: Header, rows: int | None, uri: s
         )
 
 
-def prepare_gdal() -> None:
-    """Settle GDAL's options, so that the environment decides neither what a file is read as nor what is opened."""
-    import pyogrio
-
-    for name in [name for name in os.environ if name.startswith(_DECIDING) or name in _WITHOUT_DEFAULT]:
-        # Many have no value that stands for their default: only their absence does.
-        del os.environ[name]
-    for name in _WITHOUT_DEFAULT:  # set by a configuration file of GDAL, or by other code
-        if pyogrio.get_gdal_config_option(name) is not None:
-            pyogrio.set_gdal_config_options({name: None})
-    if any(pyogrio.get_gdal_config_option(name) != _as_told(value) for name, value in _SETTLED.items()):
-        pyogrio.set_gdal_config_options(dict(_SETTLED))
-
-
-def _as_told(value: str) -> str | bool:
-    """Return the value as pyogrio gives it back."""
-    return {"YES": True, "NO": False}.get(value, value)
-
-
 def _options(kind: Format) -> dict[str, str]:
     """Open a GeoPackage as one that nobody writes, so that reading leaves no trace beside it (nor in it)."""
-    return {"IMMUTABLE": "YES"} if kind is GEOPACKAGE else {}
+    return {"IMMUTABLE": "YES"} if kind is GEOPACKAGE else OPTIONS if kind is GML else {}
 
 
 def _gdal_name(path: Path, kind: Format, source: Source) -> str:
@@ -317,6 +294,13 @@ def _layer(path: Path, kind: Format, source: Source) -> str | None:
         if source.layer not in known:
             raise InputFailure(f"has no layer {source.layer!r}{did_you_mean(source.layer, known)}", where=source.uri)
         return source.layer
+    if source.table:
+        tables = [name for name in known if name not in spatial and name not in _OF_OTHERS] or spatial
+        if len(tables) > 1:
+            raise InputFailure(
+                f"holds {len(tables)} tables: {', '.join(tables)}", where=source.uri, remedy="name one with layer"
+            )
+        return tables[0] if tables else None
     if not spatial:
         raise InputFailure("holds no layer with geometry", where=source.uri)
     if len(spatial) > 1:
@@ -328,14 +312,14 @@ def _layer(path: Path, kind: Format, source: Source) -> str | None:
 
 def _layers(path: Path, kind: Format, uri: str) -> tuple[list[str], list[str]]:
     """Return the names of all layers, and of those with geometry."""
-    if kind is GEODATABASE:
+    if kind in (GEODATABASE, GML):
         import pyogrio
         from pyogrio.errors import DataSourceError
 
         try:
             found = pyogrio.list_layers(path)
         except DataSourceError as error:
-            raise InputFailure(f"cannot be read as file geodatabase: {error}", where=uri) from error
+            raise InputFailure(f"cannot be read as {kind.title}: {error}", where=uri) from error
         return [str(name) for name, _ in found], [str(name) for name, geometry in found if geometry is not None]
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)

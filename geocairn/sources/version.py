@@ -1,7 +1,9 @@
 """The version of a source: which state of its content a run reads.
 
 A local file's version is the SHA-256 of its content with all its parts, whatever it is called and wherever it lies. An
-S3 object's is its version id, ETag and size. A stated version is the plan's word for it. What always holds: a digest is
+S3 object's is its version id, ETag and size; a web server's file has what the server tells of it, else the SHA-256 too.
+A database layer's is what the plan's version query gives, else a digest that the server makes of what would be read.
+A stated version is the plan's word for it. What always holds: a digest is
 remembered by device, inode, size, mtime and ctime of every file, and not for a file changed within two seconds of being
 hashed, since such a file may change again without any of these showing it. Permission to read is checked even where the
 digest is remembered.
@@ -20,11 +22,13 @@ from geocairn.canonical import digest
 from geocairn.failure import FatalFailure, TransientFailure
 from geocairn.memory import Memory
 from geocairn.sources.formats import Part, format_of, local_parts
-from geocairn.sources.uri import LocalPlace, Place, parse
+from geocairn.sources.postgis.relation import check_source
+from geocairn.sources.reach import EVERYTHING, Reach
+from geocairn.sources.remote import RemoteFiles, remote_files
+from geocairn.sources.uri import DatabasePlace, LocalPlace, parse
 
 if TYPE_CHECKING:
     from geocairn.s3 import S3Settings
-    from geocairn.sources.objects import ObjectPart
     from geocairn.sources.source import Source
 
 SETTLED_SECONDS = 2.0
@@ -39,7 +43,7 @@ class SourceVersion:
     """One state of a source."""
 
     text: str
-    """`sha256:…`, `s3:versionid/etag/size` or `stated:…`."""
+    """`sha256:…`, `s3:versionid/etag/size`, `etag:"…"/size`, `modified:date/size` or `stated:…`."""
     is_content_digest: bool
     """Whether `text` stands for the content wherever it lies; else it says something only together with the URI."""
     files: tuple[tuple[str, int], ...] = ()
@@ -49,7 +53,12 @@ class SourceVersion:
 
 
 def resolve_version(
-    source: Source, *, base: Path | None = None, s3: S3Settings | None = None, memory: Memory | None = None
+    source: Source,
+    *,
+    base: Path | None = None,
+    s3: S3Settings | None = None,
+    memory: Memory | None = None,
+    reach: Reach = EVERYTHING,
 ) -> SourceVersion:
     """Return the version of the source as it is now.
 
@@ -59,28 +68,39 @@ def resolve_version(
     base : the folder from which a relative path is taken; the working directory when left out.
     s3 : how to reach S3; by the environment when left out.
     memory : where digests are remembered; hashed each time when left out.
+    reach : what may be read; anything when left out, for a caller who is trusted.
 
     Raises
     ------
     InputFailure : when there is no such source, or a part of it is missing.
-    FatalFailure : when it may not be read.
+    FatalFailure : when it may not be read; of the kind NotAllowed where `reach` does not grant it.
     TransientFailure : when it is being written just now, or the service failed to answer.
     """
     place = parse(source.uri, base)
+    reach.may_read(place, source.uri, base)
+    check_source(source, place)
+    if isinstance(place, DatabasePlace):
+        from geocairn.sources.postgis.reading import database_version
+
+        return database_version(source, place)
     if isinstance(place, LocalPlace):
-        parts = readable_parts(place, source.uri)
+        parts = readable_parts(place, source.uri, reach)
         files = tuple((part.path.name, part.path.stat().st_size) for part in parts)
         state = state_of(parts)
         if source.version is not None:
             return SourceVersion(f"stated:{source.version}", False, files, state)
         return SourceVersion(f"sha256:{content_digest(parts, memory)}", True, files, state)
-    objects = objects_of(place, s3)
-    files = tuple((part.key.rpartition("/")[2], part.size) for part in objects)
-    state = objects_text(objects)
-    return SourceVersion(f"stated:{source.version}" if source.version is not None else state, False, files, state)
+    return remote_version(source, remote_files(place, s3=s3, allowed=reach.may_ask))
 
 
-def readable_parts(place: LocalPlace, uri: str) -> list[Part]:
+def remote_version(source: Source, remote: RemoteFiles) -> SourceVersion:
+    """Return the version of a source on a service, as it was seen."""
+    if source.version is not None:
+        return SourceVersion(f"stated:{source.version}", False, remote.files, remote.seen)
+    return SourceVersion(remote.text, remote.is_content, remote.files, remote.seen)
+
+
+def readable_parts(place: LocalPlace, uri: str, reach: Reach = EVERYTHING) -> list[Part]:
     """Return the files of a local source, each of which may be read.
 
     Raises
@@ -94,26 +114,11 @@ def readable_parts(place: LocalPlace, uri: str) -> list[Part]:
         raise FatalFailure(
             "the folder may not be read", where=str(place), remedy="ask its owner for permission"
         ) from error
+    reach.may_read_parts(place, [part.path for part in parts], uri)
     for part in parts:
         if not os.access(part.path, os.R_OK):
             raise FatalFailure("may not be read", where=str(part.path), remedy="ask its owner for permission to read")
     return parts
-
-
-def objects_of(place: Place, s3: S3Settings | None) -> list[ObjectPart]:
-    """Return the objects of an S3 source, as they are now."""
-    from geocairn.sources.objects import object_parts
-    from geocairn.sources.uri import S3Place
-
-    assert isinstance(place, S3Place)
-    return object_parts(place, format_of(place.name, where=str(place)), s3)
-
-
-def objects_text(parts: list[ObjectPart]) -> str:
-    """Return the version of an S3 source: of one object as it stands, of several a digest over all."""
-    if len(parts) == 1 and not parts[0].role:
-        return f"s3:{parts[0].text}"
-    return f"s3:{len(parts)} objects/{digest([[part.role, part.text] for part in parts])}"
 
 
 def content_digest(parts: list[Part], memory: Memory | None = None) -> str:

@@ -1,8 +1,8 @@
 """Writing a layer into one file of each format, and telling what the format cannot hold.
 
-What always holds: a table without geometry is never written as a layer. An empty layer keeps its columns and CRS and
-gets no bounds. FlatGeobuf's spatial index orders the rows; every other format keeps their order. What a format loses
-(names, time zones, text, other geometry columns) is told as a caveat, by name.
+What always holds: a table without geometry is never written as a layer, only as a table. An empty layer keeps its
+columns and CRS and gets no bounds. FlatGeobuf's spatial index orders the rows; every other format keeps their order.
+What a format loses (names, time zones, text, measures, other geometry columns) is told as a caveat, by name.
 """
 
 from __future__ import annotations
@@ -22,33 +22,44 @@ from geocairn.kinds import kinds_of
 from geocairn.notes import caveat
 from geocairn.sources.delimited import WKT_NAMES
 from geocairn.sources.formats import CSV, FLATGEOBUF, GEOJSON, GEOPACKAGE, PARQUET, SHAPEFILE, Format
+from geocairn.sources.postgis.relation import POSTGIS
 from geocairn.sources.written import check_written, lack_of_room
 
 if TYPE_CHECKING:
     from geopandas import GeoDataFrame
+    from pandas import DataFrame
 
 LINEAGE_KEY = b"geocairn"
 """The key of the lineage in the file metadata of a GeoParquet output."""
 
 _SHAPEFILE_NAME = 10
 _SHAPEFILE_TEXT = 254
-_TOLD = re.compile(r"has been truncated to \d+ characters")
-"""What GDAL says that is told here already, once a column and not once a value."""
+_TOLD = re.compile(r"has been truncated to \d+ characters|contain geometries with M\. Setting the M=2 hint")
+"""What GDAL says that is told here already, once a column and not once a value, or that is no loss."""
 _one_writer = threading.Lock()
 _MULTI = {"point": "MultiPoint", "line": "MultiLineString", "polygon": "MultiPolygon"}
 _SINGLE = {"point": "Point", "line": "LineString", "polygon": "Polygon"}
 
 
-def check_writable(layer: Any, where: str) -> None:
-    """Refuse what is no layer, and a layer that says no CRS.
+def is_table(layer: Any) -> bool:
+    """Return whether it is a plain table, which never was to have a geometry."""
+    return not hasattr(layer, "crs") and hasattr(layer, "columns")
+
+
+def check_writable(layer: Any, where: str, kind: Format | None = None) -> None:
+    """Refuse what is no layer, and a layer that says no CRS; a plain table may be written to a format of tables.
 
     Raises
     ------
-    InputFailure : for a table without geometry, a missing CRS, or a column name used twice.
+    InputFailure : for a table without geometry in a format of layers, a missing CRS, or a column name used twice.
     """
-    if not hasattr(layer, "geometry") or not hasattr(layer, "crs") or layer._geometry_column_name not in layer.columns:
-        raise InputFailure("is a table without geometry, and a layer was to be written", where=where)
-    if layer.crs is None:
+    table = is_table(layer) and kind in (CSV, PARQUET, POSTGIS)
+    if not table and (
+        not hasattr(layer, "geometry") or not hasattr(layer, "crs") or layer._geometry_column_name not in layer.columns
+    ):
+        remedy = "write it as CSV or Parquet (.csv, .parquet), or join it to a layer (attribute_join)"
+        raise InputFailure("is a table without geometry, and a layer was to be written", where=where, remedy=remedy)
+    if not table and layer.crs is None:
         raise InputFailure("the layer to write has no CRS", where=where, remedy="state it with assign_crs")
     names = [str(name) for name in layer.columns]
     repeated = sorted({name for name in names if names.count(name) > 1})
@@ -72,7 +83,9 @@ def write_file(
     InputFailure : for a layer that the format cannot hold.
     FatalFailure : when the file is not whole afterwards, or there is no room for it.
     """
-    if kind is PARQUET:
+    if is_table(layer):
+        _write_table(layer, path, kind, {LINEAGE_KEY: lineage.encode("utf-8")})
+    elif kind is PARQUET:
         write_geoparquet(layer, path, {LINEAGE_KEY: lineage.encode("utf-8")})
     elif kind is CSV:
         _write_csv(layer, path)
@@ -102,6 +115,20 @@ def write_geoparquet(layer: GeoDataFrame, path: Path, extra: dict[bytes, bytes] 
     parquet.write_table(table.replace_schema_metadata({**metadata, **(extra or {})}), path, compression="zstd")
 
 
+def _write_table(table: DataFrame, path: Path, kind: Format, extra: dict[bytes, bytes]) -> None:
+    """Write a table as CSV, or as plain Parquet (that is not GeoParquet)."""
+    if kind is CSV:
+        table.to_csv(path, index=False, encoding="utf-8")
+        return
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    content = pa.Table.from_pandas(table, preserve_index=False)
+    parquet.write_table(
+        content.replace_schema_metadata({**(content.schema.metadata or {}), **extra}), path, compression="zstd"
+    )
+
+
 def _write_csv(layer: GeoDataFrame, path: Path) -> None:
     import pandas as pd
     import shapely
@@ -119,7 +146,7 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
     import shapely
     from pyogrio.errors import CRSError, DataLayerError, DataSourceError, FeatureError, FieldError, GeometryError
 
-    from geocairn.sources.vector import prepare_gdal
+    from geocairn.sources.gdal_settings import prepare_gdal
 
     prepare_gdal()
     ready = _without_other_geometry(layer, kind)
@@ -143,7 +170,10 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
             )
     if kind is SHAPEFILE:
         options["ENCODING"] = "UTF-8"
+    ready, measured = _with_measures(ready, kind, path.name)
     geometry_type = _geometry_type(ready, kind, kinds, path.name)
+    if measured and kind is SHAPEFILE:
+        geometry_type = "Unknown"  # pyogrio has no name for a type with measures: GDAL takes that of the first row
     named = {"layer": layer_name} if kind in (GEOPACKAGE, FLATGEOBUF) else {}
     if kind is not SHAPEFILE:
         folded = [str(name).lower() for name in ready.columns]
@@ -187,6 +217,23 @@ def _write_by_gdal(layer: GeoDataFrame, path: Path, kind: Format, layer_name: st
         if not _TOLD.search(message):
             caveat(f"{path.name}: {message}")
     check_written(path, kind, ready, layer_name)
+
+
+def _with_measures(layer: GeoDataFrame, kind: Format, name: str) -> tuple[GeoDataFrame, bool]:
+    """Return the layer as the format can hold it, and whether there are measures (M) left in it."""
+    import numpy as np
+    import shapely
+
+    values = np.asarray(layer.geometry.values)
+    if not shapely.has_m(values).any():
+        return layer, False
+    # The first row of a shapefile decides the type of all.
+    if kind is GEOPACKAGE or (kind is SHAPEFILE and shapely.has_m(values[0]) and not shapely.is_empty(values[0])):
+        return layer, True
+    caveat(f"{name}: {kind.title} does not hold measures (M) here: they are left out")
+    solid = shapely.has_z(values)
+    bare = np.where(solid, shapely.from_wkb(shapely.to_wkb(values, output_dimension=3)), shapely.force_2d(values))
+    return layer.set_geometry(layer.geometry.__class__(bare, index=layer.index, crs=layer.crs)), False
 
 
 def _geometry_type(layer: GeoDataFrame, kind: Format, kinds: Sequence[str], name: str) -> str | None:
@@ -255,10 +302,15 @@ def _plain_columns(layer: GeoDataFrame, kind: Format) -> GeoDataFrame:
 
 
 def _short_names(layer: GeoDataFrame, file: str) -> GeoDataFrame:
-    """Cut field names to what a shapefile holds, each still unique, and tell the mapping."""
-    taken: set[str] = set()
+    """Cut field names to what a shapefile holds, each still unique, and tell the mapping; what fits stays as it is."""
     mapping: dict[str, str] = {}
-    for name in (str(column) for column in layer.columns if column != layer.geometry.name):
+    names = [str(column) for column in layer.columns if column != layer.geometry.name]
+    fits: dict[str, str] = {}
+    for name in names:
+        if len(name.encode("utf-8")) <= _SHAPEFILE_NAME:
+            fits.setdefault(name.lower(), name)
+    taken = set(fits)
+    for name in (name for name in names if fits.get(name.lower()) != name):
         short, number = _cut(name, _SHAPEFILE_NAME), 0
         while short.lower() in taken:
             number += 1

@@ -12,6 +12,7 @@ import os
 import re
 import sqlite3
 import struct
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -133,7 +134,9 @@ def _check_rows(path: Path, kind: Format, layer: GeoDataFrame) -> None:
             stated = int(pyogrio.read_info(path)["features"])
             if stated not in (len(layer), -1) and not (stated == 0 and len(layer) == 0):
                 raise InputFailure(f"its header tells {stated} of {len(layer)} features")
-        schema, table = pyogrio.read_arrow(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of measures, which come with the geometry
+            schema, table = pyogrio.read_arrow(path)
     except (DataSourceError, DataLayerError, FeatureError, GeometryError, OSError, UnicodeDecodeError) as error:
         raise InputFailure(f"it cannot be read: {error}") from error
     except IndexError as error:

@@ -21,6 +21,9 @@ TRACES = "traces/"
 PLANS = "plans/"
 QUARANTINE = "quarantine/"
 
+NAMESPACES = (CHECKPOINTS, LAYERS, LEASES, RUNS, TRACES, PLANS, QUARANTINE)
+"""Where all objects of a store lie."""
+
 _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}\Z")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]")
 

@@ -32,12 +32,13 @@ def wait(look: Callable[[], Any], what: str, seconds: float = 120) -> Any:
 
 
 @pytest.fixture
-def serving(prefect_api: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def serving(prefect_api: str, tmp_path: Path, made_data: Path) -> Iterator[subprocess.Popen[bytes]]:
     environment = {
         **os.environ,
         "PREFECT_API_URL": prefect_api,
         "GEOCAIRN_STORE": str(tmp_path / "store"),
         "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+        "GEOCAIRN_ALLOW": str(made_data),
     }
     with (tmp_path / "served.log").open("w") as out:
         command = [sys.executable, str(SCRIPT), "cancelled"]

@@ -164,13 +164,16 @@ def test_the_version_before_of_another_place_does_not_answer(folder_chain: Chain
 def test_who_may_not_read_a_source_is_not_answered_from_its_version_before(folder_chain: Chain) -> None:
     from geocairn.decide import decide
     from geocairn.failure import FatalFailure, InputFailure, TransientFailure
+    from geocairn.sources.reach import Reach
     from geocairn.stores.traces import read_decision
     from geocairn.workspace import Workspace
 
     folder_chain.values["sources"]["districts"]["allow_older"] = True
     folder_chain.run()
     folder_chain.monkeypatch.chdir(folder_chain.folder)
-    workspace = Workspace(folder_chain.store, "default", folder_chain.folder, None)
+    workspace = Workspace(
+        folder_chain.store, "default", folder_chain.folder, None, reach=Reach.local(folder_chain.folder)
+    )
     previous = read_decision(workspace.store, "default", "seven-steps")
     graph = graph_of(folder_chain.values)
     for error in (InputFailure("half written"), TransientFailure("busy")):

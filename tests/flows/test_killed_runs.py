@@ -145,6 +145,7 @@ def test_a_kill_between_the_two_writes_of_an_output_on_s3(
     from geocairn.s3 import client
 
     chain: Chain = new_chain(f"s3://{s3_bucket}/store", s3_settings)
+    chain.environment["GEOCAIRN_ALLOW"] = f"s3://{s3_bucket}/out"
     chain.values["outputs"] = [{"from": "by_zone", "uri": f"s3://{s3_bucket}/out/by_zone.gpkg"}]
     killed = chain.run(code=None, interference=[("kill_before_s3_sidecar", {})])
     assert killed.code == -signal.SIGKILL

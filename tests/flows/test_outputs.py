@@ -122,7 +122,7 @@ def test_outputs_on_s3_are_looked_at_too(finished: Chain, s3_bucket: str, s3_set
 
     from geocairn.s3 import client
 
-    finished.environment |= s3_environment(s3_settings)
+    finished.environment |= {**s3_environment(s3_settings), "GEOCAIRN_ALLOW": f"s3://{s3_bucket}"}
     finished.values["outputs"] = [
         {"from": "by_zone", "uri": f"s3://{s3_bucket}/out/by_zone.geojson"},
         {"from": "hulls", "uri": f"s3://{s3_bucket}/out/hulls.parquet"},

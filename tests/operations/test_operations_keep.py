@@ -11,7 +11,30 @@ import shapely
 from geopandas.testing import assert_geodataframe_equal
 from sample_layers import CRS, rich
 
-from geocairn.operations import aggregation, geometry, joins, multipart, overlay, projection, selection, tessellation
+from geocairn.operations import (
+    aggregation,
+    attribute_joins,
+    buffers,
+    columns,
+    combination,
+    coordinates,
+    extent,
+    geometry,
+    grids,
+    hulls,
+    joins,
+    lines,
+    multipart,
+    overlay,
+    projection,
+    selection,
+    snapping,
+    splitting,
+    summaries,
+    tessellation,
+    validity,
+    vertices,
+)
 from geocairn.operations.contract import Operation
 
 SQUARES = [
@@ -21,6 +44,14 @@ SQUARES = [
     "POLYGON ((50 50, 51 50, 51 51, 50 51, 50 50))",
 ]
 POINTS = ["POINT (1 1)", "POINT (5 1)", "POINT (3 3)", "POINT (100 100)"]
+TILES = [SQUARES[0], "POLYGON ((4 0, 8 0, 8 4, 4 4, 4 0))", SQUARES[3]]
+BENDS = ["LINESTRING (0 0, 9 0, 9 9)", "MULTILINESTRING ((0 20, 9 20), (0 30, 9 30))", "LINESTRING (50 0, 60 5)"]
+LINES = [
+    "LINESTRING (0 0, 6 0, 6 6)",
+    "MULTILINESTRING ((0 5, 4 5), (4 5, 8 5))",
+    "LINESTRING (1 -1, 1 9)",
+    "LINESTRING (50 50, 60 60)",
+]
 OTHER = ["POLYGON ((1 1, 7 1, 7 3, 1 3, 1 1))", "POLYGON ((3 0, 5 0, 5 9, 3 9, 3 0))"]
 
 # operation, first input, second input (role and geometries), parameters
@@ -33,6 +64,26 @@ CALLS: list[tuple[str, Operation, list[str], tuple[str, list[str]] | None, dict[
     ("convex_hull", geometry.convex_hull, SQUARES, None, {}),
     ("make_valid", geometry.make_valid, SQUARES, None, {}),
     ("remove_empty", geometry.remove_empty, SQUARES, None, {}),
+    ("multi_ring_buffer", buffers.multi_ring_buffer, SQUARES, None, {"distances": [1, 2]}),
+    ("multi_ring_buffer-rows", buffers.multi_ring_buffer, SQUARES, None, {"distances": [1], "dissolve": False}),
+    ("offset_curve", buffers.offset_curve, BENDS, None, {"distance": 1}),
+    ("simplify_coverage", vertices.simplify_coverage, TILES, None, {"tolerance": 0.1}),
+    ("densify", vertices.densify, SQUARES, None, {"max_segment_length": 0.5}),
+    ("boundary", vertices.boundary, SQUARES, None, {}),
+    ("remove_holes", vertices.remove_holes, SQUARES, None, {}),
+    ("snap_to_grid", snapping.snap_to_grid, SQUARES, None, {"grid_size": 0.5}),
+    ("snap", snapping.snap, SQUARES, ("reference", OTHER), {"tolerance": 0.5}),
+    ("point_on_surface", geometry.point_on_surface, SQUARES, None, {}),
+    ("concave_hull", hulls.concave_hull, SQUARES, None, {}),
+    ("envelope", hulls.envelope, SQUARES, None, {}),
+    ("minimum_rotated_rectangle", hulls.minimum_rotated_rectangle, SQUARES, None, {}),
+    ("minimum_bounding_circle", hulls.minimum_bounding_circle, SQUARES, None, {}),
+    ("affine_transform", coordinates.affine_transform, SQUARES, None, {"matrix": [2, 1, 0, 3, 10, 20]}),
+    ("force_2d", coordinates.force_2d, SQUARES, None, {}),
+    ("orient_polygons", coordinates.orient_polygons, SQUARES, None, {"exterior_cw": True}),
+    ("swap_xy", coordinates.swap_xy, SQUARES, None, {}),
+    ("normalize", coordinates.normalize, SQUARES, None, {}),
+    ("check_validity", validity.check_validity, SQUARES, None, {}),
     ("explode", multipart.explode, SQUARES, None, {}),
     ("clip", overlay.clip, SQUARES, ("mask", OTHER), {}),
     *(
@@ -53,8 +104,53 @@ CALLS: list[tuple[str, Operation, list[str], tuple[str, list[str]] | None, dict[
         None,
         {"by": "kind", "aggregates": {"big": ["sum", "max"], "when": "first"}},
     ),
+    (
+        "attribute_join",
+        attribute_joins.attribute_join,
+        SQUARES,
+        ("right", OTHER),
+        {"left_on": "big", "right_on": "r_big"},
+    ),
+    (
+        "attribute_join-inner",
+        attribute_joins.attribute_join,
+        SQUARES,
+        ("right", OTHER),
+        {"left_on": ["whole", "kind"], "right_on": ["r_whole", "r_kind"], "how": "inner"},
+    ),
+    ("filter_extent", extent.filter_extent, SQUARES, None, {"bbox": [-1, -1, 60, 60]}),
+    ("filter_extent-clip", extent.filter_extent, SQUARES, None, {"bbox": [1, 1, 60, 60], "clip": True}),
+    ("compute_columns", columns.compute_columns, SQUARES, None, {"columns": {"more": "big + whole", "say": "text"}}),
+    ("deduplicate", combination.deduplicate, SQUARES, None, {"by": ["kind", "arrow"]}),
+    (
+        "summarize",
+        summaries.summarize,
+        SQUARES,
+        None,
+        {"by": "kind", "statistics": {"big": ["sum", "max"], "when": "first"}, "geometry": "first"},
+    ),
+    (
+        "summarize_within",
+        summaries.summarize_within,
+        SQUARES,
+        ("layer", POINTS),
+        {"statistics": {"r_big": ["sum", "first"], "r_when": "min", "r_kind": "first"}},
+    ),
+    ("sum_line_lengths", summaries.sum_line_lengths, SQUARES, ("lines", LINES), {}),
     ("count_points", aggregation.count_points, SQUARES, ("points", POINTS), {}),
     ("count_points-by", aggregation.count_points, SQUARES, ("points", POINTS), {"by": "text", "weight": "whole"}),
+    ("collect", multipart.collect, POINTS, None, {"by": "kind"}),
+    ("extract_vertices", multipart.extract_vertices, SQUARES, None, {}),
+    ("explode_lines", lines.explode_lines, SQUARES, None, {}),
+    ("line_merge", lines.line_merge, LINES, None, {}),
+    ("line_substring", lines.line_substring, LINES, None, {"start": 1, "end": -1}),
+    ("polygonize", lines.polygonize, [*LINES, "LINESTRING (0 0, 0 6, 6 6)"], None, {}),
+    ("split", splitting.split, SQUARES, ("splitter", LINES), {}),
+    ("split-lines", splitting.split, LINES, ("splitter", [*OTHER, *POINTS]), {}),
+    ("line_intersections", overlay.line_intersections, LINES, ("right", OTHER), {}),
+    ("delaunay", tessellation.delaunay, POINTS, None, {}),
+    ("create_grid", grids.create_grid, SQUARES, None, {"size": 3}),
+    ("create_grid-whole", grids.create_grid, POINTS, None, {"size": 30, "kind": "hexagon", "clip": False}),
     ("voronoi", tessellation.voronoi, POINTS, None, {"extent": [-10, -10, 110, 110]}),
 ]
 IDS = [call[0] for call in CALLS]
@@ -139,12 +235,21 @@ def test_rows_without_geometry(call: Any, missing: str | None) -> None:
     first = first.set_geometry(gpd.GeoSeries(nothing, index=first.index, crs=CRS).rename("shape"))
     result = run(call, first, second)
     check(call, result, first, second)
-    gone = ("remove_empty", "overlay-intersection", "spatial_join-inner", "spatial_filter")
-    if call[0] in gone:
+    gone = (
+        "remove_empty",
+        "multi_ring_buffer",
+        "overlay-intersection",
+        "spatial_join-inner",
+        "spatial_filter",
+        "filter_extent",
+        "filter_extent-clip",
+    )
+    made_of_all = ("polygonize", "line_intersections", "delaunay", "create_grid", "create_grid-whole")
+    if call[0] in (*gone, *made_of_all):
         assert len(result) == 0
         return
     kept = result[result["whole"].notna()] if "whole" in result.columns else result
-    if call[0] not in ("filter", "dissolve", "count_points-by"):
+    if call[0] not in ("filter", "dissolve", "collect", "count_points-by", "summarize", "attribute_join-inner"):
         assert len(kept) == len(first)
     assert (kept.geometry.isna() | kept.geometry.is_empty).all()
     if missing is None and call[0] != "buffer":
@@ -157,8 +262,9 @@ def test_results_hold_the_promised_kind(call: Any) -> None:
     operation = call[1]
     promise = operation.promised(operation.normalise(call[4]))
     result = run(call, first, second)
-    expected = promise.kind if promise.kind != "same" else ("point" if call[0] == "voronoi" else "polygon")
-    found = set(result.geometry.dropna().geom_type.str.replace("Multi", "").str.lower())
+    of_first = {"collect": "point", "split-lines": "line"}
+    expected = promise.kind if promise.kind != "same" else of_first.get(call[0], "polygon")
+    found = {name.lower().removeprefix("multi").removesuffix("string") for name in result.geometry.dropna().geom_type}
     if expected != "any":
         assert found == {expected}
     if promise.rows == "each":

@@ -62,7 +62,8 @@ class Matrix:
         """An empty store."""
         self.count += 1
         stated = {name: getattr(self.settings, name) for name in ("endpoint", "region", "access_key", "secret_key")}
-        return CheckpointStoreBlock(url=f"s3://{BUCKET}/store/{self.count}", **stated)
+        reads = [f"s3://{BUCKET}/sources", str(self.folder)]
+        return CheckpointStoreBlock(url=f"s3://{BUCKET}/store/{self.count}", may_read=reads, **stated)
 
     @cached_property
     def reference(self) -> Reference:

@@ -204,7 +204,7 @@ def test_other_layers_of_a_geopackage_are_not_lost(tmp_path: Path, towns: gpd.Ge
         (Target("a.parquet", layer="x"), "layer names a layer in a GeoPackage"),
         (Target("folder.gpkg"), "is a folder"),
         (Target("file/a.gpkg"), "is a file"),
-        (Target("https://example.org/a.gpkg"), "not supported yet"),
+        (Target("https://example.org/a.gpkg"), "cannot be written to"),
     ],
 )
 def test_a_target_that_cannot_be_is_told(tmp_path: Path, towns: gpd.GeoDataFrame, target: Target, words: str) -> None:

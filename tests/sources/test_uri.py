@@ -61,10 +61,15 @@ def test_a_key_keeps_its_slashes() -> None:
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("https://user:secret@example.org/a.gpkg", "not supported yet"),
-        ("postgresql://me:secret@host/db", "not supported yet"),
+        ("https://user:secret@example.org/a.gpkg", "holds a password"),
+        ("https://secret@example.org/a.gpkg", "holds a user name"),
+        ("https://example.org/", "names no file"),
+        ("https://example.org:port/a.gpkg", "no sound URL"),
+        ("postgresql://me:secret@host/db", "holds a password"),
+        ("postgresql://host/", "names no database"),
+        ("postgresql://host/db?sslmode=require", "settings after '?'"),
         ("htps://example.org/a.gpkg", "did you mean https"),
-        ("gs://bucket/a.gpkg", "s3://bucket/key work"),
+        ("gs://bucket/a.gpkg", "s3://bucket/key"),
         ("s3://bucket", "s3://bucket/key"),
         ("file://host/a.gpkg", "another machine"),
     ],
@@ -79,3 +84,15 @@ def test_other_schemes_are_refused_with_those_that_work(uri: str, words: str) ->
 def test_a_file_name_may_hold_a_colon(tmp_path: Path) -> None:
     (tmp_path / "run:2.gpkg").touch()
     assert parse("run:2.gpkg", tmp_path).name == "run:2.gpkg"
+
+
+def test_one_web_address_however_written() -> None:
+    assert (
+        canonical_uri("HTTPS://Example.org:443/Data/a.gpkg?year=2024#top")
+        == "https://example.org/Data/a.gpkg?year=2024"
+    )
+    assert parse("http://[::1]:8080/a.gpkg").name == "a.gpkg"
+
+
+def test_a_database_is_the_same_whoever_connects() -> None:
+    assert canonical_uri("postgres://me@Host/geo") == canonical_uri("postgresql://host:5432/geo")

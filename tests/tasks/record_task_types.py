@@ -35,6 +35,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 from geopandas import GeoDataFrame
+from pandas import DataFrame
 from prefect.futures import PrefectFuture
 
 from geocairn.cartography import MapStyle
@@ -45,6 +46,7 @@ from geocairn.tasks.step import step as step
 
 _P = ParamSpec("_P")
 Layer: TypeAlias = Checkpoint | PrefectFuture[Checkpoint] | GeoDataFrame
+Table: TypeAlias = Layer | DataFrame
 
 def _task(function: Callable[_P, Checkpoint], /) -> StepTask[_P]: ...
 def __getattr__(name: str) -> StepTask[...]: ...
@@ -79,7 +81,7 @@ def _definition(operation: Operation, aliases: dict[str, str]) -> str:
             parts.append("*")
         role = roles.get(parameter.name)
         if role is not None:
-            kind = "list[Layer]" if role.many else "Layer"
+            kind = "list[Layer]" if role.many else "Table" if role.table else "Layer"
             parts.append(f"{parameter.name}: {kind} | None = None" if role.optional else f"{parameter.name}: {kind}")
             continue
         field = fields[parameter.name]
