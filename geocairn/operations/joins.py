@@ -219,7 +219,7 @@ def with_unmatched(count: int, first: Array, second: Array) -> tuple[Array, Arra
     import numpy as np
 
     paired = np.zeros(count, dtype=bool)
-    paired[first] = True
+    paired[first[(first >= 0) & (first < count)]] = True  # pairs of rows of another batch pass through
     alone = np.flatnonzero(~paired)
     every = np.concatenate([first, alone])
     order = np.argsort(every, kind="stable")

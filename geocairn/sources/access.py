@@ -64,9 +64,9 @@ def files_of(
     reach.may_read(place, source.uri, base)
     kind = format_of(place.name, where=source.uri)
     if reach.limited and kind.driver is not None:
-        from geocairn.sources.gdal_settings import limit_drivers
+        from geocairn.sources.gdal_settings import limit_gdal
 
-        limit_drivers()
+        limit_gdal()
     check_encoding(source.encoding, kind, source.uri)
     if isinstance(place, LocalPlace):
         parts = local_parts(place.path, kind)

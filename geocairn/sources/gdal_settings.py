@@ -1,11 +1,11 @@
 """GDAL's settings and drivers, so that neither the environment nor a file decides what is opened.
 
-What always holds: before geocairn opens a file by GDAL, options that change what drivers read are settled, and GDAL
-reaches no network: its HTTP client is given a proxy of a kind that does not exist, so that no connection is opened
-whatever asks for one. Where a plan's reach is limited, GDAL keeps only the drivers of geocairn's own formats, from a
-list of those wanted and not of those unwanted.
+What always holds: before geocairn opens a file by GDAL, options that change what drivers read are settled. Where a
+plan's reach is limited, GDAL keeps only the drivers of geocairn's own formats, from a list of those wanted and not of
+those unwanted, and reaches no network: its HTTP client is given a proxy of a kind that does not exist, so that no
+connection is opened whatever asks for one.
 
-Both are settings of the process. A flow of your own whose reach is not limited keeps all drivers.
+Both are settings of the process. A flow of your own whose reach is not limited keeps all drivers and the network.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ _SETTLED = {
     "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO",
     "SHAPE_RESTORE_SHX": "NO",
     "GDAL_PAM_ENABLED": "NO",
-    "GDAL_HTTP_PROXY": NO_PROXY_KIND,
-    "GDAL_HTTPS_PROXY": NO_PROXY_KIND,
     "CPL_CURL_ENABLE_VSIMEM": "NO",
 }
 _DECIDING = ("OGR_", "OSR_", "SHAPE_", "GPKG_", "OPENFILEGDB_", "FLATGEOBUF_", "GEOJSON_", "GML_")
@@ -70,9 +68,14 @@ def prepare_gdal() -> None:
     for name in _WITHOUT_DEFAULT:  # set by a configuration file of GDAL, or by other code
         if pyogrio.get_gdal_config_option(name) is not None:
             pyogrio.set_gdal_config_options({name: None})
-    settled = {**_SETTLED, "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": _no_extension()}
-    if any(pyogrio.get_gdal_config_option(name) != _as_told(value) for name, value in settled.items()):
-        pyogrio.set_gdal_config_options(settled)
+    _settle(_SETTLED)
+
+
+def _settle(wanted: dict[str, str]) -> None:
+    import pyogrio
+
+    if any(pyogrio.get_gdal_config_option(name) != _as_told(value) for name, value in wanted.items()):
+        pyogrio.set_gdal_config_options(wanted)
 
 
 @cache
@@ -84,8 +87,10 @@ def _no_extension() -> str:
     return f".none-{secrets.token_hex(16)}"
 
 
-def limit_drivers() -> None:
-    """Take from GDAL every driver for vector data that is not of geocairn's formats, for the rest of the process.
+def limit_gdal() -> None:
+    """Take from GDAL the network, and every driver for vector data that is not of geocairn's formats.
+
+    It holds for the rest of the process.
 
     Raises
     ------
@@ -94,6 +99,8 @@ def limit_drivers() -> None:
     import pyogrio
 
     with _limiting:
+        no_network = {"GDAL_HTTP_PROXY": NO_PROXY_KIND, "GDAL_HTTPS_PROXY": NO_PROXY_KIND}
+        _settle({**no_network, "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": _no_extension()})
         unwanted = set(pyogrio.list_drivers()) - DRIVERS
         if not unwanted:
             return

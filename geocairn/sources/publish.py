@@ -92,9 +92,9 @@ def publish(
         raise InputFailure(f"layer names a layer in a GeoPackage, not in {kind.title}", where=target.uri)
     _check_target(target, place, kind, s3)
     if reach.limited and kind.driver is not None:
-        from geocairn.sources.gdal_settings import limit_drivers
+        from geocairn.sources.gdal_settings import limit_gdal
 
-        limit_drivers()
+        limit_gdal()
     document = dict(lineage)
     with told_when_full(target.uri), _Workplace(place) as folder:
         path = folder / place.name

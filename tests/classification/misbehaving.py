@@ -215,11 +215,19 @@ def gdal_options(**options: str) -> Iterator[None]:
         pyogrio.set_gdal_config_options(dict.fromkeys(options))
 
 
+NETWORK: dict[str, Any] = {
+    "GDAL_HTTP_PROXY": None,
+    "GDAL_HTTPS_PROXY": None,
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": None,
+}
+"""What a plan of limited reach, run in this process before, took from GDAL."""
+
+
 def gdal_reads(url: str) -> Any:
     """Read a file over HTTP with GDAL, without patience."""
     import pyogrio
 
-    with gdal_options(GDAL_HTTP_TIMEOUT="1", GDAL_HTTP_MAX_RETRY="0"):
+    with gdal_options(GDAL_HTTP_TIMEOUT="1", GDAL_HTTP_MAX_RETRY="0", **NETWORK):
         return pyogrio.read_dataframe(f"{url}/a.geojson")
 
 
@@ -229,5 +237,5 @@ def gdal_reads_s3(url: str, **options: str) -> Any:
 
     reached = {"AWS_S3_ENDPOINT": url.removeprefix("http://"), "AWS_HTTPS": "NO", "AWS_VIRTUAL_HOSTING": "FALSE"}
     keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "GDAL_HTTP_MAX_RETRY": "0"}
-    with gdal_options(**{**reached, **keys, **options}):
+    with gdal_options(**{**reached, **keys, **NETWORK, **options}):
         return pyogrio.read_dataframe("/vsis3/b/a.geojson")

@@ -373,7 +373,7 @@ def test_what_remains_reads_every_format(tmp_path: Path) -> None:
     for said in read_there(*sources).values():
         assert '"FeatureCollection"' in said
     code = (
-        "import pyogrio\nfrom geocairn.sources.gdal_settings import DRIVERS, limit_drivers\nlimit_drivers()\n"
+        "import pyogrio\nfrom geocairn.sources.gdal_settings import DRIVERS, limit_gdal\nlimit_gdal()\n"
         "print(set(pyogrio.list_drivers()) == DRIVERS)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
@@ -386,7 +386,7 @@ def test_gdal_opens_no_connection_even_where_it_is_asked_to(tmp_path: Path, list
     link = {"type": "link", "properties": {"href": f"http://127.0.0.1:{port}/crs"}}
     (tmp_path / "a.geojson").write_text(json.dumps({"type": "FeatureCollection", "crs": link, "features": []}))
     code = (
-        "import pyogrio\nfrom geocairn.sources.gdal_settings import prepare_gdal\nprepare_gdal()\n"
+        "import pyogrio\nfrom geocairn.sources.gdal_settings import limit_gdal\nlimit_gdal()\n"
         f"for name in ('/vsicurl/http://127.0.0.1:{port}/x.geojson', '/vsis3/b/x.geojson', 'a.geojson'):\n"
         "    try: pyogrio.read_info(name)\n"
         "    except pyogrio.errors.DataSourceError: print('refused')"
