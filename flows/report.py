@@ -56,10 +56,9 @@ def print_answer(answer: Mapping[str, Any], as_json: bool, remark: str = "") -> 
         for attempt in entry["attempts"][: -1 if told else None]:
             click.echo(f"              {attempt['class']} on {attempt['backend']}: {attempt['error']}")
     for name, output in answer["outputs"].items():
-        click.echo(
-            f"{click.style(name, bold=True)}: {output['uri']} "
-            f"({output['rows']:,} rows, {output['crs']}, {output['outcome']})"
-        )
+        crs = output["crs"] or ("no CRS" if output["geometry_types"] else "table")
+        told = f"({output['rows']:,} rows, {crs}, {output['outcome']})"
+        click.echo(f"{click.style(name, bold=True)}: {output['uri']} {told}")
         for row in output.get("highlight") or []:
             click.echo("    " + ", ".join(f"{key} {_shown(value)}" for key, value in row.items()))
     for text in answer["caveats"]:
@@ -178,6 +177,8 @@ def print_operations(known: Mapping[str, Operation]) -> None:
 
 def print_operation(operation: Operation) -> None:
     """Print what an operation does, takes and promises."""
+    from geocairn.handbook.pages import promise_text
+
     click.secho(operation.name, bold=True)
     click.echo(operation.documentation + "\n")
     for role in operation.roles:
@@ -190,7 +191,7 @@ def print_operation(operation: Operation) -> None:
     for name, field in schema.get("properties", {}).items():
         default = "required" if name in required else f"default {json.dumps(field.get('default'))}"
         click.echo(f"  {name} ({default}): {field.get('description', '')}")
-    click.echo(f"\n  result: {operation.promise.kind} geometry; backends: {', '.join(operation.backends)}")
+    click.echo(f"\n  result: {promise_text(operation.promise)}; backends: {', '.join(operation.backends)}")
 
 
 def _coloured(outcome: str, width: int) -> str:

@@ -66,7 +66,7 @@ def operation_page(operation: Operation, example: Example | None, *, has_picture
         lines += [f"| `{role.name}` | {_taken(role)} |" for role in operation.roles]
         lines.append("")
     lines += _parameter_table(operation)
-    lines += [f"Result: {_promised(operation.promise)}. Backends: {', '.join(operation.backends)}.", ""]
+    lines += [f"Result: {promise_text(operation.promise)}. Backends: {', '.join(operation.backends)}.", ""]
     if example is not None:
         lines += ["```yaml", example.as_step, "```", "", "```python", example.as_call, "```", ""]
         if has_picture:
@@ -148,7 +148,8 @@ _SIGNS = {"exclusiveMinimum": ">", "minimum": "≥", "exclusiveMaximum": "<", "m
 _TYPES = {"string": "text", "boolean": "true or false", "integer": "whole number", "number": "number"}
 
 
-def _promised(promise: Promise) -> str:
+def promise_text(promise: Promise) -> str:
+    """Return in words what an operation promises of its result."""
     if promise.kind == "table":
         what = "a table without geometry"
     else:
