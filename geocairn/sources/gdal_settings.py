@@ -1,11 +1,11 @@
 """GDAL's settings and drivers, so that neither the environment nor a file decides what is opened.
 
-What always holds: before geocairn opens a file by GDAL, options that change what drivers read are settled. Where a
-plan's reach is limited, GDAL keeps only the drivers of geocairn's own formats, from a list of those wanted and not of
-those unwanted, and reaches no network: its HTTP client is given a proxy of a kind that does not exist, so that no
-connection is opened whatever asks for one.
+What always holds: before geocairn opens a file by GDAL, options that change what drivers read are settled, and names of
+virtual files on the web lead nowhere. Where a plan's reach is limited, GDAL keeps only the drivers of geocairn's own
+formats, from a list of those wanted and not of those unwanted, and reaches no network: its HTTP client is given a proxy
+of a kind that does not exist, so that no connection is opened whatever asks for one.
 
-Both are settings of the process. A flow of your own whose reach is not limited keeps all drivers and the network.
+These are settings of the process. A flow of your own whose reach is not limited keeps all drivers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def prepare_gdal() -> None:
     for name in _WITHOUT_DEFAULT:  # set by a configuration file of GDAL, or by other code
         if pyogrio.get_gdal_config_option(name) is not None:
             pyogrio.set_gdal_config_options({name: None})
-    _settle(_SETTLED)
+    _settle({**_SETTLED, "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": _no_extension()})
 
 
 def _settle(wanted: dict[str, str]) -> None:
@@ -82,7 +82,7 @@ def _settle(wanted: dict[str, str]) -> None:
 def _no_extension() -> str:
     """Return an extension that nobody's file has.
 
-    So a host that the environment exempts from proxies is not reached by a virtual file name either.
+    So virtual file names of the web are refused; with it, those of hosts that the environment exempts from proxies.
     """
     return f".none-{secrets.token_hex(16)}"
 
@@ -99,8 +99,7 @@ def limit_gdal() -> None:
     import pyogrio
 
     with _limiting:
-        no_network = {"GDAL_HTTP_PROXY": NO_PROXY_KIND, "GDAL_HTTPS_PROXY": NO_PROXY_KIND}
-        _settle({**no_network, "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": _no_extension()})
+        _settle({"GDAL_HTTP_PROXY": NO_PROXY_KIND, "GDAL_HTTPS_PROXY": NO_PROXY_KIND})
         unwanted = set(pyogrio.list_drivers()) - DRIVERS
         if not unwanted:
             return
