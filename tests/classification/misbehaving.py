@@ -205,10 +205,12 @@ async def asked_by_aiohttp(url: str) -> bytes:
 
 @contextmanager
 def gdal_options(**options: str) -> Iterator[None]:
-    """Set options of GDAL for a while."""
+    """Set options of GDAL for a while, with the drivers that a plan of limited reach took from it before."""
     import pyogrio
+    from pyogrio import _ogr
 
-    pyogrio.set_gdal_config_options(options)
+    pyogrio.set_gdal_config_options({**options, "OGR_SKIP": None})
+    _ogr._register_drivers()
     try:
         yield
     finally:
