@@ -14,7 +14,7 @@ from geocairn.failure import ACTIONS, FailureClass
 
 T, C, I, F = FailureClass.TRANSIENT, FailureClass.CAPABILITY, FailureClass.INPUT, FailureClass.FATAL  # noqa: E741
 
-SHORT = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"
+SHORT = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nabc"
 NOT_PACKED = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\nConnection: close\r\n\r\nabcd"
 AROUND = b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
